@@ -1,0 +1,75 @@
+# Every target works from a fresh clone; `make help` lists them.
+
+GO      ?= go
+BUILD   := build
+LINT    := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+LDFLAGS := -X main.version=$(VERSION)
+FUZZ    ?= 5s
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build the binary build/warmring
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BUILD)/warmring ./cmd/warmring
+
+.PHONY: demo
+demo: build ## start a router and seven simulated model servers on this machine (Ctrl-C stops them)
+	$(BUILD)/warmring demo $(ARGS)
+
+.PHONY: test
+test: ## run the tests (Go is all they need)
+	$(GO) test ./...
+
+.PHONY: race
+race: ## run the tests with the race detector
+	$(GO) test -race ./...
+
+.PHONY: fuzz
+fuzz: ## run each fuzz target for a short time (FUZZ=5s)
+	@set -e; for pkg in $$($(GO) list ./...); do \
+	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+	    echo "fuzz $$pkg $$target"; \
+	    $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZ) $$pkg; \
+	  done; \
+	done
+
+.PHONY: conformance
+conformance: ## run the Python and Node SDKs against a router (installs them under build/)
+	test/conformance/install.sh
+	WARMRING_SDKS=1 $(GO) test -count=1 ./test/conformance
+
+.PHONY: bench
+bench: ## run the micro-benchmarks of the routing path
+	$(GO) test -run '^$$' -bench . -benchmem ./api/openai ./routing/... ./node/telemetry
+
+.PHONY: bench-overhead
+bench-overhead: build ## compare the router's overhead with haproxy's and nginx's (Debian packages haproxy, nginx-light)
+	$(GO) run ./test/bench/overhead $(ARGS)
+
+.PHONY: test-engine
+test-engine: build ## route to real llama.cpp engines with a small model (installs them under build/)
+	test/engine/install.sh
+	$(GO) test -tags engine -count=1 -timeout 10m -v ./test/engine
+
+.PHONY: fmt
+fmt: ## format the code
+	$(LINT) fmt
+
+.PHONY: lint
+lint: ## check formatting, lint and go.mod
+	$(LINT) fmt --diff
+	$(LINT) run
+	$(GO) mod tidy -diff
+
+.PHONY: vet
+vet: ## run go vet
+	$(GO) vet ./...
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf $(BUILD)
