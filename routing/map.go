@@ -1,0 +1,164 @@
+package routing
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/warmring/warmring/routing/prefix"
+)
+
+// Request is what the map reads of a request.
+type Request struct {
+	Endpoint string
+	// Variant is the variant that the client asked for by name, or empty.
+	Variant string
+	// Adapter is the LoRA adapter, or empty.
+	Adapter string
+	// Tenant keeps equal prompts of different tenants apart.
+	Tenant string
+	// Text is the canonical text, cut at TextLimit or later; nil is empty.
+	Text *prefix.Text
+	// Size is the length of the whole prompt in bytes, 0 when unknown.
+	Size int
+}
+
+// bytesPerToken is the length of a token in bytes until it is learnt.
+const bytesPerToken = 4
+
+// maxPromptTokens bounds the estimate, so that sums of costs stay far from the
+// limits of an integer.
+const maxPromptTokens = 1 << 24
+
+// Place is what the map says about one request. It is a small value that holds
+// nothing of the request's text.
+type Place struct {
+	epoch  *Epoch
+	group  *group
+	pin    uint64
+	home   int // index in the group, -1 without an active backend
+	tokens int
+}
+
+// Map finds the candidates of a request and their order: layer 1, the same on
+// every replica with the same epoch. The errors are ErrUnknownEndpoint and
+// ErrUnknownVariant; a place without an active model server is not an error.
+func (e *Epoch) Map(r *Request) (Place, error) {
+	t, ok := e.targets[r.Endpoint]
+	if !ok {
+		return Place{}, ErrUnknownEndpoint
+	}
+	text := r.Text
+	if text == nil {
+		text = &prefix.Text{}
+	}
+	g := e.variant(t, r, text)
+	if g == nil {
+		return Place{}, ErrUnknownVariant
+	}
+	size := max(r.Size, len(text.Bytes))
+	pl := Place{epoch: e, group: g, tokens: min(size/bytesPerToken, maxPromptTokens)}
+	pl.pin = g.pin(prefix.Root(g.root, r.Adapter, r.Tenant), text)
+	pl.home = g.keys.first(pl.pin)
+	return pl, nil
+}
+
+// pin is the key that ranks the candidates. Until hot tables are agreed on,
+// `auto` pins at the start of the text: the end of the first user message, so
+// that the turns of a chat stay together, or 4,096 bytes.
+func (g *group) pin(root uint64, text *prefix.Text) uint64 {
+	if g.form == fixed {
+		return prefix.Fixed(root, text, g.policy.PrefixLength)
+	}
+	return prefix.Start(root, text)
+}
+
+// variant chooses the request's variant: the one it names, or else by weighted
+// rendezvous on the start of the text, so that a chat stays with its variant on
+// every replica. Variants without an active model server are passed over.
+func (e *Epoch) variant(t *target, r *Request, text *prefix.Text) *group {
+	if r.Variant != "" {
+		return e.group(r.Endpoint, r.Variant)
+	}
+	if len(t.groups) == 1 {
+		return t.groups[0]
+	}
+	start := prefix.Start(prefix.Root(t.root, r.Adapter, r.Tenant), text)
+	var best *group
+	top := -1.0
+	for i, g := range t.groups {
+		s := t.shares.score(i, start)
+		if len(g.backends) == 0 {
+			s = 0
+		}
+		if t.shares.weights[i] > 0 && s > top {
+			best, top = g, s
+		}
+	}
+	return best
+}
+
+// in returns the place in another epoch, for a fleet that changed after Map. It
+// keeps the pin. Without such a variant there, the place has no candidates; nor
+// has the zero Place.
+func (pl *Place) in(e *Epoch) Place {
+	if pl.epoch == e {
+		return *pl
+	}
+	if pl.group == nil {
+		return Place{home: -1}
+	}
+	moved := *pl
+	moved.epoch, moved.home = e, -1
+	moved.group = e.group(pl.group.endpoint, pl.group.variant)
+	if moved.group != nil {
+		moved.home = moved.group.keys.first(pl.pin)
+	}
+	return moved
+}
+
+// Epoch is the epoch that was asked.
+func (pl *Place) Epoch() *Epoch { return pl.epoch }
+
+// Endpoint is the endpoint's name.
+func (pl *Place) Endpoint() string { return pl.group.endpoint }
+
+// Variant is the name of the variant that was named or chosen.
+func (pl *Place) Variant() string { return pl.group.variant }
+
+// Strategy is how the variant spreads its requests.
+func (pl *Place) Strategy() Strategy { return pl.group.policy.Strategy }
+
+// Pin is the key that ranks the candidates. It derives from the secret salt.
+func (pl *Place) Pin() uint64 { return pl.pin }
+
+// Tokens estimates the length of the prompt in tokens.
+func (pl *Place) Tokens() int { return pl.tokens }
+
+// Home is the id of the map's first choice, empty without an active backend.
+func (pl *Place) Home() string {
+	if pl.home < 0 {
+		return ""
+	}
+	return pl.group.backends[pl.home].ID
+}
+
+// Ranking returns all candidates in the map's order, the home first.
+func (pl *Place) Ranking() []Backend {
+	order := pl.order()
+	out := make([]Backend, len(order))
+	for rank, i := range order {
+		out[rank] = pl.group.backends[i]
+	}
+	return out
+}
+
+// order returns the candidates' indices in the group in the map's order.
+func (pl *Place) order() []int {
+	order := make([]int, len(pl.group.backends))
+	scores := make([]float64, len(order))
+	for i := range order {
+		order[i], scores[i] = i, pl.group.keys.score(i, pl.pin)
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(scores[b], scores[a]) })
+	return order
+}

@@ -1,0 +1,104 @@
+package routing
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// PickerConfig sets how a replica ejects model servers. Zero values are defaults.
+type PickerConfig struct {
+	// Ejection is how long the first ejection lasts (5 s); each further one without
+	// a success between them lasts twice as long, up to EjectionMax (5 min).
+	Ejection, EjectionMax time.Duration
+	// Failures is how many failures in a row eject (3).
+	Failures int
+}
+
+// Picker holds this replica's view and chooses in it. It is safe for concurrent
+// use.
+type Picker struct {
+	cfg   PickerConfig
+	epoch atomic.Pointer[Epoch] // written under mu
+
+	mu    sync.Mutex         // guards what follows, every load and every lease
+	start time.Time          // the first time that was passed in
+	loads map[identity]*load // all that is in the fleet or carries requests
+	pools []pool             // by group.ordinal of the epoch
+}
+
+// NewPicker returns a picker with an epoch without a fleet.
+func NewPicker(cfg PickerConfig) *Picker {
+	if cfg.Ejection <= 0 {
+		cfg.Ejection = defaultEjection
+	}
+	if cfg.EjectionMax <= 0 {
+		cfg.EjectionMax = defaultEjectionMax
+	}
+	if cfg.Failures <= 0 {
+		cfg.Failures = defaultFailures
+	}
+	p := &Picker{cfg: cfg, loads: map[identity]*load{}}
+	p.epoch.Store(NewEpoch(0, 0))
+	return p
+}
+
+// Epoch is the epoch in use.
+func (p *Picker) Epoch() *Epoch { return p.epoch.Load() }
+
+// SetEpoch puts an epoch in use; one that is older than the present one is
+// ignored. Counts of model servers that remain are kept.
+func (p *Picker) SetEpoch(e *Epoch) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.epoch.Load()
+	if e.generation < now.generation || (e.generation == now.generation && e.number < now.number) {
+		return
+	}
+	p.adopt(e)
+	p.epoch.Store(e)
+}
+
+// Pick chooses a model server and reserves a slot on it in one step. tried are
+// the ids that failed this request already; draw is a random number, which
+// settles what is left to chance. A place from an epoch that has been replaced is
+// carried over to the present one, so that no server is chosen after its drain
+// began. The errors are ErrNoBackend and ErrSaturated.
+func (p *Picker) Pick(pl *Place, tried []string, draw uint64, now time.Time) (*Lease, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c, err := p.choice(pl.in(p.epoch.Load()), tried, draw, p.clock(now))
+	if err != nil {
+		return nil, err
+	}
+	i, err := c.choose()
+	if err != nil {
+		return nil, err
+	}
+	return p.reserve(&c, i), nil
+}
+
+func (p *Picker) reserve(c *choice, i int) *Lease {
+	ld := c.loads[i]
+	l := &Lease{
+		Backend: *ld.backend, Epoch: c.place.epoch, Home: c.place.Home(), Decision: c.decision(i),
+		picker: p, load: ld, prefill: c.charge(i), successes: ld.successes,
+	}
+	ld.picks++
+	ld.inflight++
+	ld.prefill += l.prefill
+	l.number = ld.picks
+	if ld.ejections > 0 {
+		ld.probe = l.number
+	}
+	return l
+}
+
+// clock returns the time since the first call, which is above 0 from then on. It
+// is monotonic where now is, and one word.
+func (p *Picker) clock(now time.Time) time.Duration {
+	if p.start.IsZero() {
+		p.start = now.Add(-1)
+	}
+	return now.Sub(p.start)
+}

@@ -1,0 +1,87 @@
+package proxy
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"time"
+)
+
+const (
+	readBuffer  = 4 << 10
+	maxHead     = 256 << 10 // bytes of a response head, informational ones included
+	maxInterim  = 8         // 1xx answers before the real one
+	unlimited   = int(^uint(0) >> 1)
+	peekIdle    = 20 * time.Millisecond
+	maxDiscard  = 64 << 10 // bytes read to save a connection whose answer nobody wants
+	sweepEvery  = 5 * time.Second
+	copyBuffer  = 32 << 10
+	joinedWrite = 64 << 10 // request head and body up to here go out in one buffer
+)
+
+// conn is one connection to a backend. One goroutine uses it at a time: the
+// one that serves the request.
+type conn struct {
+	net.Conn
+	br     *bufio.Reader
+	check  func() bool // reports that the other side has neither closed nor spoken; nil: cannot tell
+	budget int         // bytes that may still be read; bounds a response head
+	heard  bool        // bytes have come since the request was sent
+	reused bool
+	since  time.Time // idle since
+	pool   *pool
+}
+
+func newConn(nc net.Conn, p *pool) *conn {
+	c := &conn{Conn: nc, pool: p, check: liveness(nc)}
+	c.br = bufio.NewReaderSize(c, readBuffer)
+	return c
+}
+
+// Read counts against the budget, so that a head without end is an error.
+func (c *conn) Read(p []byte) (int, error) {
+	if c.budget <= 0 {
+		return 0, errHeadTooLarge
+	}
+	n, err := c.Conn.Read(p)
+	c.heard = c.heard || n > 0
+	if c.budget != unlimited {
+		c.budget -= n
+	}
+	return n, err
+}
+
+// readHead reads the answer's head, passing over informational answers.
+func (c *conn) readHead(req *http.Request) (*http.Response, error) {
+	c.budget = maxHead
+	for range maxInterim {
+		resp, err := http.ReadResponse(c.br, req)
+		if err != nil {
+			return nil, err
+		}
+		if resp.StatusCode == http.StatusSwitchingProtocols {
+			return nil, errUpgrade
+		}
+		if resp.StatusCode >= http.StatusOK {
+			c.budget = unlimited
+			return resp, nil
+		}
+	}
+	return nil, errors.New("too many informational answers")
+}
+
+// usable: the connection has waited in the pool and can carry a request now.
+// A backend that closes idle connections is found out here, so that the
+// request need not be sent twice.
+func (c *conn) usable(now time.Time) bool {
+	if c.br.Buffered() > 0 {
+		return false // the backend spoke without being asked
+	}
+	return c.check == nil || now.Sub(c.since) < peekIdle || c.check()
+}
+
+func isEOF(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}

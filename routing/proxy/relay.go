@@ -1,0 +1,110 @@
+package proxy
+
+import (
+	"context"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/warmring/warmring/routing"
+)
+
+// relay passes the answer on: head and first bytes, then whatever each read
+// brings. It always returns nil, because the answer has begun.
+func (c *call) relay(ctx context.Context, ex *exchange, a Answer) error {
+	r := ex.reply(c.lease)
+	c.res.Status, c.res.Stream = r.Status, r.Stream
+	c.res.FirstByte = ex.first.Sub(ex.sent)
+	watched := ex.resp.Header.Get("Content-Encoding") == ""
+	broken := a.Begin(r)
+	if broken != nil {
+		broken = ErrClientGone
+	}
+	c.lease.FirstToken()
+	for fresh := true; broken == nil; fresh = false {
+		p := ex.land.bytes
+		if watched {
+			ex.land.end.write(p)
+		}
+		if broken = c.pass(a, p); broken != nil {
+			break
+		}
+		if fresh {
+			c.res.Overhead += time.Since(ex.first)
+		}
+		if ex.eof {
+			break
+		}
+		broken = c.more(ctx, ex)
+	}
+	if watched {
+		c.res.Usage = ex.land.end.usage()
+	}
+	c.finish(ex, a, broken)
+	return nil
+}
+
+// pass sends p to the client.
+func (c *call) pass(a Answer, p []byte) error {
+	if len(p) == 0 {
+		return nil
+	}
+	n, err := a.Write(p)
+	c.res.BytesOut += int64(n)
+	c.res.Events++
+	if err != nil {
+		return ErrClientGone
+	}
+	return nil
+}
+
+// more waits for the next bytes of the body.
+func (c *call) more(ctx context.Context, ex *exchange) error {
+	limit := time.Now().Add(c.cfg.Timeouts.Idle)
+	if whole := ex.sent.Add(c.cfg.Timeouts.Stream); whole.Before(limit) {
+		limit = whole
+	}
+	err := ex.conn.SetReadDeadline(limit)
+	if err == nil {
+		err = ex.land.read(ex.resp.Body)
+	}
+	switch {
+	case err == io.EOF: //nolint:errorlint // io.Reader's contract is the bare value
+		ex.eof = true
+		return nil
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ErrClientGone
+	}
+	return upstream(c.lease.Backend.ID, err)
+}
+
+// finish ends the answer and gives back the connection.
+func (c *call) finish(ex *exchange, a Answer, broken error) {
+	c.res.Broken = broken
+	gone := broken == ErrClientGone //nolint:errorlint // set above, never wrapped
+	if broken != nil && !gone {
+		c.lease.Report(routing.Failed, time.Now())
+	}
+	endSpan(ex.span, ex.resp.StatusCode, broken)
+	trailer := ex.resp.Trailer
+	ex.finish()
+	if !gone {
+		a.End(trailer, broken)
+	}
+}
+
+// reply is the head of the answer as the client may see it.
+func (ex *exchange) reply(lease *routing.Lease) *Reply {
+	h := ex.resp.Header
+	stripHop(h)
+	return &Reply{
+		Status:        ex.resp.StatusCode,
+		Header:        h,
+		ContentLength: ex.resp.ContentLength,
+		Stream:        strings.HasPrefix(h.Get("Content-Type"), "text/event-stream"),
+		Trailer:       ex.resp.Trailer,
+		Lease:         lease,
+	}
+}

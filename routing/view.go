@@ -1,0 +1,144 @@
+package routing
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+)
+
+// load is what this replica knows of one incarnation of one model server. The
+// Picker's mutex guards all of it.
+type load struct {
+	inflight int
+	most     int // hard cap of inflight; noCap without one
+	// prefill is the work, in token equivalents, of the prompts that were sent
+	// and not yet answered by a first token.
+	prefill int64
+	picks   uint64 // requests given to it, ever; numbers its leases
+	health
+	backend *Backend // in the last epoch that had it
+	// pool is where the load is a candidate; nil while it is not Active and once
+	// it has left the fleet.
+	pool *pool
+	gone bool // left the fleet; kept for the requests it still carries
+}
+
+// noCap is more requests than there can be.
+const noCap = math.MaxInt
+
+// fit reports whether nothing at all speaks against another request.
+func (l *load) fit(now time.Duration) bool {
+	return l.ejections == 0 && l.inflight < l.most && l.busyUntil <= now
+}
+
+// pool is the view of a group: loads[i] belongs to group.backends[i].
+type pool struct {
+	loads []*load
+}
+
+// identity tells incarnations of a model server apart, with the URL also those of
+// different generations of the epoch.
+type identity struct {
+	id, url     string
+	incarnation uint64
+}
+
+func (b *Backend) identity() identity { return identity{b.ID, b.URL, b.Incarnation} }
+
+// adopt makes the view fit the epoch: loads of what stays are kept as they are,
+// those of what left stay until their last request ends.
+func (p *Picker) adopt(e *Epoch) {
+	for _, l := range p.loads {
+		l.pool, l.gone = nil, true
+	}
+	for i := range e.backends {
+		b := &e.backends[i]
+		l, ok := p.loads[b.identity()]
+		if !ok {
+			l = &load{}
+			p.loads[b.identity()] = l
+		}
+		l.backend, l.gone = b, false
+	}
+	p.pools = make([]pool, len(e.groups))
+	for _, g := range e.groups {
+		pool := &p.pools[g.ordinal]
+		pool.loads = make([]*load, len(g.backends))
+		for i := range g.backends {
+			l := p.loads[g.backends[i].identity()]
+			l.pool, pool.loads[i] = pool, l
+			l.most = hardCap(&g.backends[i], &g.policy)
+		}
+	}
+	for _, l := range p.loads {
+		p.forget(l)
+	}
+}
+
+// hardCap is the backend's own cap or, with `auto`, the policy's if that is lower.
+func hardCap(b *Backend, p *Policy) int {
+	most := noCap
+	if b.MaxInflight > 0 {
+		most = b.MaxInflight
+	}
+	if p.form() == auto && p.ConcurrencyThreshold > 0 {
+		most = min(most, p.ConcurrencyThreshold)
+	}
+	return most
+}
+
+// forget drops a load that nothing needs any more.
+func (p *Picker) forget(l *load) {
+	if l.gone && l.inflight == 0 {
+		delete(p.loads, l.backend.identity())
+	}
+}
+
+// Load is what this replica knows of one model server.
+type Load struct {
+	Backend  Backend
+	InFlight int
+	// Prefill is the work of prompts without a first token yet, in token
+	// equivalents: tokens, weighted up for the attention of long prompts.
+	Prefill int64
+	Picks   uint64 // requests given to it since it was first seen
+	// EjectedUntil is when the present ejection ends; zero without one. After it
+	// and until a success, one request at a time is let through.
+	EjectedUntil time.Time
+	Ejections    int // ejections in a row, without a success between them
+	Failures     int // failures in a row
+	// BusyUntil is until when it asked for less; zero when that is over.
+	BusyUntil time.Time
+	// Gone says that it left the fleet and finishes what it was given.
+	Gone bool
+}
+
+// Snapshot returns the loads of all model servers, sorted by id and incarnation.
+func (p *Picker) Snapshot(now time.Time) []Load {
+	p.mu.Lock()
+	out := make([]Load, 0, len(p.loads))
+	for _, l := range p.loads {
+		out = append(out, p.export(l, now))
+	}
+	p.mu.Unlock()
+	slices.SortFunc(out, func(a, b Load) int {
+		return cmp.Or(cmp.Compare(a.Backend.ID, b.Backend.ID), cmp.Compare(a.Backend.Incarnation, b.Backend.Incarnation))
+	})
+	return out
+}
+
+func (p *Picker) export(l *load, now time.Time) Load {
+	out := Load{
+		Backend: *l.backend, InFlight: l.inflight, Prefill: l.prefill, Picks: l.picks,
+		Ejections: l.ejections, Failures: l.failures, Gone: l.gone,
+	}
+	at := p.clock(now)
+	if at < l.ejectedUntil {
+		out.EjectedUntil = now.Add(l.ejectedUntil - at)
+	}
+	if at < l.busyUntil {
+		out.BusyUntil = now.Add(l.busyUntil - at)
+	}
+	return out
+}
