@@ -1,0 +1,342 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+	"slices"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// chars is a place in a string: what of it has been read and not yet decoded.
+type chars struct {
+	escape uint8   // 0: none; 1: behind a backslash; 2 to 5: hex digits to come, plus 1
+	code   rune    // the hex digits so far
+	high   rune    // a high surrogate that waits for its low one; 0: none
+	cut    [4]byte // the first bytes of a code point that the piece cut
+	ncut   uint8   // how many
+	odd    bool    // skip: the next byte is escaped
+}
+
+// text decodes string bytes and appends them to dst until dst is max bytes
+// long; what follows then is skipped and not judged. It reports whether the
+// string is over; if not, the input is used up. What it appends, and whether
+// it fails, does not depend on how the input is cut into pieces.
+func (l *lexer) text(dst []byte, max int) (_ []byte, end bool, err error) {
+	dst, end, err = l.some(dst, max)
+	if err != nil {
+		return dst, false, err
+	}
+	if len(dst) >= max && !end {
+		end = l.skip()
+	}
+	return dst[:min(len(dst), max)], end, nil
+}
+
+// shortKey returns the rest of a key if it is all there, no longer than maxKey
+// and needs no decoding. What it returns is a part of the input.
+func (l *lexer) shortKey() (key []byte, ok bool) {
+	p := l.in[l.pos:min(l.pos+maxKey, len(l.in))]
+	for i, c := range p {
+		if c == '"' {
+			l.pos += i + 1
+			l.state = colon
+			return p[:i], true
+		}
+		if c == '\\' || c < ' ' || c >= utf8.RuneSelf {
+			break
+		}
+	}
+	return nil, false
+}
+
+// some is like text, but at max bytes, or a few more, it stops.
+func (l *lexer) some(dst []byte, max int) ([]byte, bool, error) {
+	for l.pos < len(l.in) && len(dst) < max {
+		c := l.in[l.pos]
+		var err error
+		switch {
+		case l.str.ncut > 0:
+			dst, err = l.complete(dst, c)
+		case l.str.escape > 0:
+			dst, err = l.unescape(dst, c)
+		case c == '"':
+			dst = l.flush(dst)
+			l.pos++
+			l.endString()
+			return dst, true, nil
+		case c == '\\':
+			l.str.escape = 1
+			l.pos++
+		case c < ' ':
+			err = l.fail("a control character must be escaped")
+		default:
+			dst, err = l.run(l.flush(dst), max)
+		}
+		if err != nil {
+			return dst, false, err
+		}
+	}
+	return dst, false, nil
+}
+
+// run appends the bytes up to the next one that neither stands for itself nor
+// belongs to a short escape.
+func (l *lexer) run(dst []byte, max int) ([]byte, error) {
+	p := l.in[l.pos:]
+	if room := max - len(dst); room < len(p) {
+		p = p[:room]
+	}
+	dst = slices.Grow(dst, len(p)+wordSize)
+	out := dst[len(dst) : len(dst)+len(p)+wordSize]
+	in, n, ascii := unquote(out, p)
+	if !ascii {
+		whole := n
+		if in == len(p) {
+			whole -= cutRune(out[:n])
+		}
+		if !utf8.Valid(out[:whole]) {
+			return dst, notUTF8()
+		}
+		l.str.ncut = uint8(copy(l.str.cut[:], out[whole:n]))
+		n = whole
+	}
+	l.pos += in
+	return dst[:len(dst)+n], nil
+}
+
+// complete adds c to the code point that was cut.
+func (l *lexer) complete(dst []byte, c byte) ([]byte, error) {
+	l.str.cut[l.str.ncut] = c
+	p := l.str.cut[:l.str.ncut+1]
+	if utf8.FullRune(p) {
+		if _, size := utf8.DecodeRune(p); size != len(p) {
+			return dst, notUTF8()
+		}
+		dst = append(dst, p...)
+		l.str.ncut = 0
+	} else {
+		l.str.ncut++
+	}
+	l.pos++
+	return dst, nil
+}
+
+// unescape reads the byte c of an escape.
+func (l *lexer) unescape(dst []byte, c byte) ([]byte, error) {
+	s := &l.str
+	if s.escape > 1 {
+		digit := unhex(c)
+		if digit < 0 {
+			return dst, l.fail(`\u needs four hexadecimal digits`)
+		}
+		l.pos++
+		s.code = s.code<<4 | digit
+		s.escape--
+		if s.escape == 1 {
+			s.escape = 0
+			dst = l.codePoint(dst)
+		}
+		return dst, nil
+	}
+	if c == 'u' {
+		l.pos++
+		s.escape, s.code = 5, 0
+		return dst, nil
+	}
+	e := escaped(c)
+	if e == 0 {
+		return dst, l.fail(`a backslash must be followed by one of "\/bfnrtu`)
+	}
+	dst = append(l.flush(dst), e)
+	l.pos++
+	s.escape = 0
+	return dst, nil
+}
+
+// codePoint appends what a \u escape stands for. A surrogate without its
+// other half becomes U+FFFD, as encoding/json has it.
+func (l *lexer) codePoint(dst []byte) []byte {
+	s := &l.str
+	if s.high != 0 {
+		if r := utf16.DecodeRune(s.high, s.code); r != utf8.RuneError {
+			s.high = 0
+			return utf8.AppendRune(dst, r)
+		}
+	}
+	dst = l.flush(dst)
+	if 0xD800 <= s.code && s.code < 0xDC00 {
+		s.high = s.code
+		return dst
+	}
+	return utf8.AppendRune(dst, s.code)
+}
+
+// flush appends U+FFFD for a high surrogate that no low one followed.
+func (l *lexer) flush(dst []byte) []byte {
+	if l.str.high == 0 {
+		return dst
+	}
+	l.str.high = 0
+	return utf8.AppendRune(dst, utf8.RuneError)
+}
+
+// skip passes over string bytes. It reports whether the string is over.
+func (l *lexer) skip() bool {
+	for l.pos < len(l.in) {
+		p := l.in[l.pos:]
+		n := bytes.IndexByte(p, '"')
+		if n < 0 {
+			l.str.odd = oddBackslashes(p, l.str.odd)
+			l.pos = len(l.in)
+			return false
+		}
+		escaped := oddBackslashes(p[:n], l.str.odd)
+		l.str.odd = false
+		l.pos += n + 1
+		if !escaped {
+			l.endString()
+			return true
+		}
+	}
+	return false
+}
+
+// oddBackslashes reports whether the byte behind p is escaped, given whether
+// the first byte of p is.
+func oddBackslashes(p []byte, odd bool) bool {
+	n := len(p)
+	for n > 0 && p[n-1] == '\\' {
+		n--
+	}
+	n = len(p) - n
+	return (n%2 == 1) != (odd && n == len(p))
+}
+
+// Words of eight bytes are looked at in one step.
+const (
+	wordSize = 8
+	ones     = 0x0101010101010101
+	tops     = 0x8080808080808080
+)
+
+// special sets the top bit of the first byte of w that is a quote, a backslash
+// or a control character, and maybe of later ones, and of bytes that are not
+// ASCII. A byte below its subtrahend borrows, which sets its top bit; flipping
+// bit 1 first puts the quote right behind the control characters and moves
+// nothing across them. A borrow reaches only bytes behind the first.
+func special(w uint64) uint64 {
+	return ((w ^ ones*2) - ones*(' '+1)) | ((w ^ ones*'\\') - ones)
+}
+
+// unquote copies p to dst, with short escapes replaced, up to a quote, another
+// escape, a control character or the end. It returns how much of p that is, how
+// much of dst, and whether it is all ASCII. dst must be a word longer than p.
+func unquote(dst, p []byte) (in, out int, ascii bool) {
+	var seen uint64
+	for {
+		n, other := copyPlain(dst[out:], p[in:])
+		seen |= other
+		in += n
+		out += n
+		if in+1 >= len(p) || p[in] != '\\' {
+			break
+		}
+		c := escaped(p[in+1])
+		if c == 0 {
+			break
+		}
+		dst[out] = c
+		in += 2
+		out++
+	}
+	return in, out, seen&tops == 0
+}
+
+// copyPlain copies p to dst up to the first special byte. It returns how much
+// that is, and all of its bits: a top bit is set when not all is ASCII. It may
+// write up to a word more. dst must be at least as long as p.
+func copyPlain(dst, p []byte) (n int, seen uint64) {
+	dst = dst[:len(p)]
+	for ; n <= len(p)-4*wordSize; n += 4 * wordSize {
+		from, to := p[n:n+4*wordSize], dst[n:n+4*wordSize]
+		a := binary.LittleEndian.Uint64(from)
+		b := binary.LittleEndian.Uint64(from[wordSize:])
+		c := binary.LittleEndian.Uint64(from[2*wordSize:])
+		d := binary.LittleEndian.Uint64(from[3*wordSize:])
+		all := a | b | c | d
+		if (special(a)|special(b)|special(c)|special(d)|all)&tops != 0 {
+			break
+		}
+		binary.LittleEndian.PutUint64(to, a)
+		binary.LittleEndian.PutUint64(to[wordSize:], b)
+		binary.LittleEndian.PutUint64(to[2*wordSize:], c)
+		binary.LittleEndian.PutUint64(to[3*wordSize:], d)
+	}
+	for ; n <= len(p)-wordSize; n += wordSize {
+		w := binary.LittleEndian.Uint64(p[n : n+wordSize])
+		binary.LittleEndian.PutUint64(dst[n:n+wordSize], w)
+		if stop := special(w) &^ w & tops; stop != 0 {
+			bit := bits.TrailingZeros64(stop) &^ 7
+			return n + bit/8, seen | w&(1<<bit-1)
+		}
+		seen |= w
+	}
+	for ; n < len(p); n++ {
+		c := p[n]
+		if c == '"' || c == '\\' || c < ' ' {
+			break
+		}
+		seen |= uint64(c) // sets a top bit, if any
+		dst[n] = c
+	}
+	return n, seen
+}
+
+// cutRune returns how many bytes at the end of p begin a code point and do
+// not end it.
+func cutRune(p []byte) int {
+	for n := 1; n <= min(3, len(p)); n++ {
+		c := p[len(p)-n]
+		if utf8.RuneStart(c) {
+			if utf8.FullRune(p[len(p)-n:]) {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
+}
+
+// escaped returns what a backslash and c stand for, 0 when they are no escape.
+func escaped(c byte) byte {
+	switch c {
+	case '"', '\\', '/':
+		return c
+	case 'b':
+		return '\b'
+	case 'f':
+		return '\f'
+	case 'n':
+		return '\n'
+	case 'r':
+		return '\r'
+	case 't':
+		return '\t'
+	}
+	return 0
+}
+
+// unhex returns the value of a hexadecimal digit, -1 when c is none.
+func unhex(c byte) rune {
+	switch {
+	case isDigit(c):
+		return rune(c - '0')
+	case 'a' <= c && c <= 'f':
+		return rune(c-'a') + 10
+	case 'A' <= c && c <= 'F':
+		return rune(c-'A') + 10
+	}
+	return -1
+}

@@ -1,0 +1,228 @@
+package openai
+
+// take acts on a token.
+func (s *Scanner) take(t token) error {
+	switch t {
+	case keyStart:
+		s.startKey()
+		if s.sink != toKey {
+			return nil
+		}
+		if key, ok := s.lex.shortKey(); ok {
+			s.endKey(key)
+		}
+		return nil
+	case closeObject, closeArray:
+		s.close(t)
+		return nil
+	}
+	switch s.mode {
+	case structured:
+		return s.value(t)
+	case compacting:
+		s.compact(t)
+	case digesting:
+		s.digestValue(t)
+	}
+	return nil
+}
+
+func (s *Scanner) startKey() {
+	s.key = s.key[:0]
+	switch s.mode {
+	case skipping:
+		s.sink = toNothing
+	case compacting:
+		s.sink = toCompact
+		s.text.writeByte(quoteByte)
+	default:
+		s.sink = toKey
+	}
+}
+
+// inner reads the value that t begins, and all that is in it, by mode m.
+func (s *Scanner) inner(m mode, t token) {
+	s.mode, s.base = m, s.lex.depth
+	if t == openObject || t == openArray {
+		s.base--
+	}
+	switch m {
+	case compacting:
+		s.compact(t)
+	case digesting:
+		s.digestValue(t)
+	default:
+		s.sink = toNothing
+	}
+}
+
+func (s *Scanner) compact(t token) {
+	switch t {
+	case openObject:
+		s.text.writeByte('{')
+	case openArray:
+		s.text.writeByte('[')
+	case stringStart:
+		s.text.writeByte(quoteByte)
+	}
+	s.sink = toCompact
+}
+
+func (s *Scanner) digestValue(t token) {
+	switch t {
+	case openObject, openArray:
+		s.digest.open(t == openArray)
+	case stringStart:
+		s.digest.begin(stringSeed)
+	case literalStart:
+		s.digest.begin(literalSeed)
+	}
+	s.sink = toDigest
+}
+
+// close acts on the end of an object or array.
+func (s *Scanner) close(t token) {
+	switch {
+	case s.mode == structured:
+		s.closeStructured(t)
+		s.rule = s.elem[s.lex.depth&(maxArrays-1)]
+		return
+	case s.mode == digesting:
+		s.digest.close()
+	case s.mode == compacting && t == closeObject:
+		s.text.writeByte('}')
+	case s.mode == compacting:
+		s.text.writeByte(']')
+	}
+	s.endInner()
+}
+
+// endInner ends the mode if the value that it is about has ended.
+func (s *Scanner) endInner() {
+	if s.mode == structured || s.lex.depth != s.base {
+		return
+	}
+	if s.mode == digesting {
+		f := s.text.frame()
+		f.keyed += mix(s.keyed, s.digest.value)
+		f.rest = true
+	}
+	if s.rule == definitions || s.rule == documents || s.rule == documentItem {
+		s.text.endMessage()
+	}
+	s.mode = structured
+}
+
+// readString reads string bytes into the sink.
+func (s *Scanner) readString() (err error) {
+	var end bool
+	switch s.sink {
+	case toNothing:
+		end = s.lex.skip()
+	case toKey:
+		s.key, end, err = s.lex.text(s.key, maxKey)
+	case toText, toCompact:
+		s.text.buf, end, err = s.lex.text(s.text.buf, s.text.stop)
+	case toDigest:
+		for !end && err == nil && s.lex.pos < len(s.lex.in) {
+			var p []byte
+			p, end, err = s.lex.some(s.chunk[:0], len(s.chunk)-wordSize)
+			s.digest.write(p)
+		}
+	case toModel:
+		s.model, end, err = s.setting(s.model)
+	case toCacheKey:
+		s.cacheKey, end, err = s.setting(s.cacheKey)
+	case toCacheSalt:
+		s.cacheSalt, end, err = s.setting(s.cacheSalt)
+	}
+	if end && err == nil {
+		s.endString()
+	}
+	return err
+}
+
+// setting appends string bytes to dst.
+func (s *Scanner) setting(dst []byte) (_ []byte, end bool, err error) {
+	for !end && err == nil && s.lex.pos < len(s.lex.in) {
+		var p []byte
+		p, end, err = s.lex.some(s.chunk[:0], len(s.chunk)-wordSize)
+		if dst = append(dst, p...); len(dst) > maxSetting {
+			return dst, false, tooLong()
+		}
+	}
+	return dst, end, err
+}
+
+// endString acts on the end of a string or key.
+func (s *Scanner) endString() {
+	switch s.sink {
+	case toKey:
+		s.endKey(s.key)
+		return
+	case toCompact:
+		s.text.writeByte(quoteByte)
+	case toDigest:
+		s.digest.end()
+	}
+	if s.lex.state == colon { // it was a key of a value that is skipped or compacted
+		return
+	}
+	s.endInner()
+	if s.then != goOn {
+		s.follow()
+	}
+}
+
+func (s *Scanner) endKey(key []byte) {
+	if s.mode == digesting {
+		s.digest.key(key)
+		return
+	}
+	f := s.text.frame()
+	switch s.text.depth {
+	case 1:
+		s.field = s.kind.topField(key)
+	case 2:
+		s.field = s.kind.messageField(key)
+	default:
+		s.field = partField(key, s.text.depth == maxFrames)
+	}
+	f.name, s.rule = s.field.name, s.field.rule
+	switch s.rule {
+	case ignored:
+	case rest:
+		s.keyed = keySum(key)
+	default:
+		bit := uint16(1) << s.field.rank
+		if f.seen&bit != 0 {
+			s.odd = true
+			s.rule = ignored
+		}
+		f.seen |= bit
+	}
+}
+
+// readLiteral reads the bytes of a number, true, false or null.
+func (s *Scanner) readLiteral() error {
+	p, end, err := s.lex.literal()
+	if err != nil {
+		return err
+	}
+	switch s.sink {
+	case toCompact:
+		s.text.write(p)
+		if end {
+			s.text.writeByte(',')
+		}
+	case toDigest:
+		s.digest.write(p)
+		if end {
+			s.digest.end()
+		}
+	}
+	if end {
+		s.endInner()
+	}
+	return nil
+}
