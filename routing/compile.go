@@ -2,7 +2,9 @@ package routing
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
+	"unicode/utf8"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -11,10 +13,11 @@ import (
 
 // target is an endpoint with what a request to it needs.
 type target struct {
-	groups    []*group // in the order of the endpoint's variants
-	shares    keys     // of the variants, by their weights
-	root      uint64   // of the keys that choose a variant
-	textLimit int
+	groups []*group // in the order of the endpoint's variants
+	shares keys     // of the variants, by their weights
+	root   uint64   // of the keys that choose a variant
+	usual  int      // canonical text that Map reads, if a character takes a byte
+	most   int      // the same if characters are as long as they can be
 }
 
 // group is the candidates of one variant of an endpoint: its active model
@@ -36,9 +39,6 @@ type model struct{ endpoint, adapter string }
 // startText is how much canonical text prefix.Start reads, in bytes.
 const startText = 4096
 
-// maxCharacter is the longest character in UTF-8, in bytes.
-const maxCharacter = 4
-
 // compile derives the lookup structures and the digest from a valid content.
 func (e *Epoch) compile() {
 	e.targets = make(map[string]*target, len(e.endpoints))
@@ -54,10 +54,11 @@ func (e *Epoch) compile() {
 		}
 	}
 	e.digest = e.sum()
+	e.id = fmt.Sprintf("%d.%d", e.generation, e.number)
 }
 
 func (e *Epoch) compileEndpoint(ep *Endpoint) {
-	t := &target{textLimit: startText, root: prefix.Root(e.salt, ep.Name)}
+	t := &target{root: prefix.Root(e.salt, ep.Name)}
 	e.targets[ep.Name] = t
 	e.models[ep.Name] = model{endpoint: ep.Name}
 	for _, name := range ep.Aliases {
@@ -74,7 +75,19 @@ func (e *Epoch) compileEndpoint(ep *Endpoint) {
 		e.groups = append(e.groups, g)
 		t.groups = append(t.groups, g)
 		t.shares.add(v.Name, e.salt, v.Weight)
-		t.textLimit = max(t.textLimit, min(v.Policy.PrefixLength*maxCharacter, prefix.MaxText))
+		t.read(g, len(ep.Variants) > 1)
+	}
+}
+
+// read notes how much text the map reads for the variant g, and to choose it
+// among several.
+func (t *target) read(g *group, several bool) {
+	if several || g.form != fixed {
+		t.usual, t.most = max(t.usual, startText), max(t.most, startText)
+	}
+	if g.form == fixed {
+		t.usual = max(t.usual, g.policy.PrefixLength)
+		t.most = max(t.most, min(g.policy.PrefixLength*utf8.UTFMax, prefix.MaxText))
 	}
 }
 

@@ -3,7 +3,6 @@ package routing
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"fmt"
 	"slices"
 )
 
@@ -15,6 +14,7 @@ type Epoch struct {
 	number     uint64
 	salt       uint64
 	digest     uint64
+	id         string
 	endpoints  []Endpoint // sorted by name
 	backends   []Backend  // sorted by id
 	hot        *HotTable
@@ -44,7 +44,7 @@ func (e *Epoch) Number() uint64 { return e.number }
 func (e *Epoch) Digest() uint64 { return e.digest }
 
 // ID is "generation.number".
-func (e *Epoch) ID() string { return fmt.Sprintf("%d.%d", e.generation, e.number) }
+func (e *Epoch) ID() string { return e.id }
 
 // String is the ID. It keeps the salt out of logs.
 func (e *Epoch) String() string { return e.ID() }

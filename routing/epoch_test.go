@@ -311,14 +311,16 @@ func TestTextLimit(t *testing.T) {
 		endpoint("short", func(ep *Endpoint) { ep.Variants[0].Policy.PrefixLength = 2000 }),
 		endpoint("random", func(ep *Endpoint) { ep.Variants[0].Policy.Strategy = Random }),
 	}})
-	for name, want := range map[string]int{"auto": 4096, "short": 8000, "random": 4096, "": 8000, "unknown": 8000} {
-		if got := e.TextLimit(name); got != want {
-			t.Errorf("TextLimit(%q) = %d, want %d", name, got, want)
+	for name, want := range map[string][2]int{
+		"auto": {4096, 4096}, "short": {2000, 8000}, "random": {4096, 4096}, "": {4096, 8000}, "unknown": {4096, 8000},
+	} {
+		if usual, most := e.TextLimit(name); usual != want[0] || most != want[1] {
+			t.Errorf("TextLimit(%q) = %d, %d; want %d", name, usual, most, want)
 		}
 	}
 	e = apply(t, e, Change{PutEndpoints: []Endpoint{endpoint("long", func(ep *Endpoint) { ep.Variants[0].Policy.PrefixLength = MaxPrefixLength })}})
-	if got := e.TextLimit(""); got != prefix.MaxText {
-		t.Errorf("longest %d, want %d", got, prefix.MaxText)
+	if usual, most := e.TextLimit(""); usual != MaxPrefixLength || most != prefix.MaxText {
+		t.Errorf("longest %d, %d; want %d, %d", usual, most, MaxPrefixLength, prefix.MaxText)
 	}
 }
 

@@ -15,7 +15,8 @@ const (
 // agreed state. Time is compared only where time is meant; what came before what
 // is told by counters, so that no clock decides it.
 type health struct {
-	ejections    int // in a row, without a success between them; 0 is healthy
+	ejections    int           // in a row, without a success between them; 0 is healthy
+	busyUntil    time.Duration // on the Picker's clock, like the next
 	ejectedUntil time.Duration
 	// ejectedPicks is load.picks at the last ejection: evidence from leases up to
 	// there is older than the ejection and says nothing new.
@@ -25,7 +26,6 @@ type health struct {
 	probe     uint64
 	failures  int // in a row
 	successes uint64
-	busyUntil time.Duration
 }
 
 // shut reports whether requests must keep away: during an ejection, and after it
@@ -44,7 +44,8 @@ const (
 	Succeeded Outcome = iota
 	// Refused: no connection could be made. Ejects at once.
 	Refused
-	// Failed: a 5xx other than 503 or a broken connection. Several in a row eject.
+	// Failed: a 5xx answer that is not Busy, or a broken connection. Several in a
+	// row eject.
 	Failed
 	// Stalled: no first token in time. Ejects at once, unless another request
 	// succeeded there since this one began.
@@ -106,7 +107,7 @@ func (c *PickerConfig) ejection(before int) time.Duration {
 	return min(d, c.EjectionMax)
 }
 
-// mayEject reports whether l is ejected already, on parole included, or the
+// mayEject reports whether l is ejected already, on probation included, or the
 // group has room for one more.
 func (pl *pool) mayEject(l *load) bool {
 	if l.ejections > 0 {

@@ -16,15 +16,15 @@ func (e *Epoch) Resolve(name string) (endpoint, adapter string, err error) {
 	return "", "", ErrUnknownModel
 }
 
-// TextLimit is how many bytes of canonical text Map can make use of for the
-// endpoint; for "" or an unknown name, the most that any endpoint can.
-func (e *Epoch) TextLimit(endpoint string) int {
+// TextLimit is how many bytes of canonical text Map reads for the endpoint; for
+// "" or an unknown name, the most that it reads for any. usual is enough where
+// every character takes one byte, most is always enough.
+func (e *Epoch) TextLimit(endpoint string) (usual, most int) {
 	if t, ok := e.targets[endpoint]; ok {
-		return t.textLimit
+		return t.usual, t.most
 	}
-	limit := startText
 	for _, t := range e.targets {
-		limit = max(limit, t.textLimit)
+		usual, most = max(usual, t.usual), max(most, t.most)
 	}
-	return limit
+	return usual, most
 }

@@ -63,11 +63,11 @@ func (p *Picker) adopt(e *Epoch) {
 	}
 	p.pools = make([]pool, len(e.groups))
 	for _, g := range e.groups {
-		pool := &p.pools[g.ordinal]
-		pool.loads = make([]*load, len(g.backends))
+		members := &p.pools[g.ordinal]
+		members.loads = make([]*load, len(g.backends))
 		for i := range g.backends {
 			l := p.loads[g.backends[i].identity()]
-			l.pool, pool.loads[i] = pool, l
+			l.pool, members.loads[i] = members, l
 			l.most = hardCap(&g.backends[i], &g.policy)
 		}
 	}

@@ -54,6 +54,7 @@ func chatBody(size int, tools bool) []byte {
 
 // benchmarkScan measures a scan for the key of n characters.
 func benchmarkScan(b *testing.B, size int, tools bool) {
+	b.Helper()
 	const characters = 1024
 	body := chatBody(size, tools)
 	var s Scanner
@@ -81,6 +82,7 @@ func BenchmarkScan200KTools(b *testing.B) { benchmarkScan(b, 200<<10, true) }
 
 // benchmarkChain measures a scan of all text and its whole chain.
 func benchmarkChain(b *testing.B, size int) {
+	b.Helper()
 	body := chatBody(size, true)
 	var s Scanner
 	chain := make([]uint64, 0, prefix.MaxChunks)

@@ -34,21 +34,31 @@ func (l *lexer) text(dst []byte, max int) (_ []byte, end bool, err error) {
 	return dst[:min(len(dst), max)], end, nil
 }
 
-// shortKey returns the rest of a key if it is all there, no longer than maxKey
-// and needs no decoding. What it returns is a part of the input.
-func (l *lexer) shortKey() (key []byte, ok bool) {
-	p := l.in[l.pos:min(l.pos+maxKey, len(l.in))]
-	for i, c := range p {
-		if c == '"' {
-			l.pos += i + 1
-			l.state = colon
-			return p[:i], true
-		}
-		if c == '\\' || c < ' ' || c >= utf8.RuneSelf {
+// short returns the rest of a string or key if all of it is in the piece, is at
+// most maxShort bytes long, is ASCII and needs no decoding; if not, it reads
+// nothing. What it returns is a part of the piece.
+func (l *lexer) short() (rest []byte, ok bool) {
+	if l.str != (chars{}) {
+		return nil, false
+	}
+	p := l.in[l.pos:min(l.pos+maxShort+1, len(l.in))]
+	n := 0
+	for ; n <= len(p)-wordSize; n += wordSize {
+		w := binary.LittleEndian.Uint64(p[n : n+wordSize])
+		if stop := (special(w) | w) & tops; stop != 0 {
+			n += bits.TrailingZeros64(stop) / 8
 			break
 		}
 	}
-	return nil, false
+	for n < len(p) && p[n] != '"' && p[n] != '\\' && p[n] >= ' ' && p[n] < utf8.RuneSelf {
+		n++
+	}
+	if n == len(p) || p[n] != '"' {
+		return nil, false
+	}
+	l.pos += n + 1
+	l.endString()
+	return p[:n], true
 }
 
 // some is like text, but at max bytes, or a few more, it stops.
@@ -72,7 +82,10 @@ func (l *lexer) some(dst []byte, max int) ([]byte, bool, error) {
 		case c < ' ':
 			err = l.fail("a control character must be escaped")
 		default:
-			dst, err = l.run(l.flush(dst), max)
+			if l.str.high != 0 {
+				dst = l.flush(dst)
+			}
+			dst, err = l.run(dst, max)
 		}
 		if err != nil {
 			return dst, false, err
@@ -214,6 +227,9 @@ func oddBackslashes(p []byte, odd bool) bool {
 	return (n%2 == 1) != (odd && n == len(p))
 }
 
+// maxShort is the greatest length of a string that is read in one step.
+const maxShort = 63
+
 // Words of eight bytes are looked at in one step.
 const (
 	wordSize = 8
@@ -256,7 +272,7 @@ func unquote(dst, p []byte) (in, out int, ascii bool) {
 
 // copyPlain copies p to dst up to the first special byte. It returns how much
 // that is, and all of its bits: a top bit is set when not all is ASCII. It may
-// write up to a word more. dst must be at least as long as p.
+// write a few words more. dst must be at least as long as p.
 func copyPlain(dst, p []byte) (n int, seen uint64) {
 	dst = dst[:len(p)]
 	for ; n <= len(p)-4*wordSize; n += 4 * wordSize {
@@ -265,14 +281,13 @@ func copyPlain(dst, p []byte) (n int, seen uint64) {
 		b := binary.LittleEndian.Uint64(from[wordSize:])
 		c := binary.LittleEndian.Uint64(from[2*wordSize:])
 		d := binary.LittleEndian.Uint64(from[3*wordSize:])
-		all := a | b | c | d
-		if (special(a)|special(b)|special(c)|special(d)|all)&tops != 0 {
-			break
-		}
 		binary.LittleEndian.PutUint64(to, a)
 		binary.LittleEndian.PutUint64(to[wordSize:], b)
 		binary.LittleEndian.PutUint64(to[2*wordSize:], c)
 		binary.LittleEndian.PutUint64(to[3*wordSize:], d)
+		if (special(a)|special(b)|special(c)|special(d)|a|b|c|d)&tops != 0 {
+			break
+		}
 	}
 	for ; n <= len(p)-wordSize; n += wordSize {
 		w := binary.LittleEndian.Uint64(p[n : n+wordSize])

@@ -21,8 +21,10 @@ const promptTypes = "a string, an array of strings, of token ids or of arrays of
 // wrongType describes a value of the wrong type: one that begins with t, and
 // if it is a literal, with first.
 func wrongType(want string, t token, first byte) error {
-	got := "an object"
+	var got string
 	switch t {
+	default:
+		got = "an object"
 	case openArray:
 		got = "an array"
 	case stringStart:

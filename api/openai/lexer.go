@@ -96,6 +96,25 @@ func (l *lexer) next() (token, error) {
 	return more, nil
 }
 
+// pass reads what is left of a value that depth levels are open around, without
+// judging its strings. It reports whether the value is over.
+func (l *lexer) pass(depth int) (end bool, err error) {
+	for l.pos < len(l.in) && err == nil {
+		switch l.state {
+		case inString:
+			l.skip()
+		case inLiteral:
+			_, _, err = l.literal()
+		default:
+			_, err = l.next()
+		}
+		if l.depth == depth && l.state == after {
+			return true, err
+		}
+	}
+	return false, err
+}
+
 // quote begins a key or a string.
 func (l *lexer) quote() (token, error) {
 	switch l.state {
@@ -107,8 +126,9 @@ func (l *lexer) quote() (token, error) {
 		l.pos++
 		l.state, l.isKey = inString, true
 		return keyStart, nil
+	default:
+		return more, l.unexpected('"')
 	}
-	return more, l.unexpected('"')
 }
 
 func (l *lexer) open(c byte) (token, error) {
@@ -159,11 +179,10 @@ func (l *lexer) endString() {
 }
 
 func (l *lexer) unexpected(c byte) error {
-	if l.state == start {
-		return notObject()
-	}
-	what := "a comma or the end of the object or array"
+	var what string
 	switch l.state {
+	case start:
+		return notObject()
 	case value, valueOrEnd:
 		what = "a value"
 	case key, keyOrEnd:
@@ -172,6 +191,8 @@ func (l *lexer) unexpected(c byte) error {
 		what = "a colon"
 	case done:
 		what = "nothing more"
+	default:
+		what = "a comma or the end of the object or array"
 	}
 	return l.fail(fmt.Sprintf("found %q where %s belongs", c, what))
 }

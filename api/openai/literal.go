@@ -26,12 +26,12 @@ const (
 // begin reports whether a literal can begin with c.
 func (t *literal) begin(c byte) bool {
 	*t = literal{first: c}
-	switch {
-	case c == 't':
+	switch c {
+	case 't':
 		t.rest = "true"
-	case c == 'f':
+	case 'f':
 		t.rest = "false"
-	case c == 'n':
+	case 'n':
 		t.rest = "null"
 	default:
 		return c == '-' || isDigit(c)
@@ -43,35 +43,46 @@ func (t *literal) begin(c byte) bool {
 func (l *lexer) literal() (p []byte, end bool, err error) {
 	from := l.pos
 	if l.lit.rest != "" {
-		for ; l.pos < len(l.in) && l.lit.rest != ""; l.pos++ {
-			if l.in[l.pos] != l.lit.rest[0] {
-				return nil, false, l.fail("a value must be an object, array, string, number, true, false or null")
-			}
-			l.lit.rest = l.lit.rest[1:]
-		}
-		end = l.lit.rest == ""
+		end, err = l.word()
 	} else {
-		for l.pos < len(l.in) {
-			c := l.in[l.pos]
-			n := l.lit.num
-			if !isDigit(c) || n != integer && n != fraction { // else it stays
-				n = n.step(c)
-			}
-			if n == noNumber {
-				end = true
-				break
-			}
-			l.lit.num = n
-			l.pos++
-		}
-		if end && !l.lit.num.complete() {
-			return nil, false, l.fail("a number is not complete")
-		}
+		end, err = l.number()
 	}
 	if end {
 		l.state = after
 	}
-	return l.in[from:l.pos], end, nil
+	return l.in[from:l.pos], end, err
+}
+
+// word reads bytes of true, false or null.
+func (l *lexer) word() (end bool, err error) {
+	for ; l.pos < len(l.in) && l.lit.rest != ""; l.pos++ {
+		if l.in[l.pos] != l.lit.rest[0] {
+			return false, l.fail("a value must be an object, array, string, number, true, false or null")
+		}
+		l.lit.rest = l.lit.rest[1:]
+	}
+	return l.lit.rest == "", nil
+}
+
+// number reads bytes of a number.
+func (l *lexer) number() (end bool, err error) {
+	n := l.lit.num
+	for ; l.pos < len(l.in); l.pos++ {
+		c := l.in[l.pos]
+		if isDigit(c) && (n == integer || n == fraction) {
+			continue
+		}
+		next := n.step(c)
+		if next == noNumber {
+			if !n.complete() {
+				return false, l.fail("a number is not complete")
+			}
+			return true, nil
+		}
+		n = next
+	}
+	l.lit.num = n
+	return false, nil
 }
 
 // step returns the place behind c, noNumber when c is not part of the number.

@@ -5,38 +5,39 @@ func (s *Scanner) take(t token) error {
 	switch t {
 	case keyStart:
 		s.startKey()
-		if s.sink != toKey {
-			return nil
-		}
-		if key, ok := s.lex.shortKey(); ok {
-			s.endKey(key)
-		}
 		return nil
 	case closeObject, closeArray:
 		s.close(t)
 		return nil
+	default:
+		return s.begin(t)
 	}
+}
+
+// begin acts on the begin of a value.
+func (s *Scanner) begin(t token) error {
 	switch s.mode {
 	case structured:
 		return s.value(t)
 	case compacting:
+		if s.text.full() {
+			s.mode = skipping
+			return nil
+		}
 		s.compact(t)
 	case digesting:
 		s.digestValue(t)
+	case skipping: // has a loop of its own
 	}
 	return nil
 }
 
 func (s *Scanner) startKey() {
 	s.key = s.key[:0]
-	switch s.mode {
-	case skipping:
-		s.sink = toNothing
-	case compacting:
+	s.sink = toKey
+	if s.mode == compacting {
 		s.sink = toCompact
 		s.text.writeByte(quoteByte)
-	default:
-		s.sink = toKey
 	}
 }
 
@@ -52,7 +53,6 @@ func (s *Scanner) inner(m mode, t token) {
 	case digesting:
 		s.digestValue(t)
 	default:
-		s.sink = toNothing
 	}
 }
 
@@ -64,6 +64,7 @@ func (s *Scanner) compact(t token) {
 		s.text.writeByte('[')
 	case stringStart:
 		s.text.writeByte(quoteByte)
+	default: // a literal
 	}
 	s.sink = toCompact
 }
@@ -74,7 +75,7 @@ func (s *Scanner) digestValue(t token) {
 		s.digest.open(t == openArray)
 	case stringStart:
 		s.digest.begin(stringSeed)
-	case literalStart:
+	default:
 		s.digest.begin(literalSeed)
 	}
 	s.sink = toDigest
@@ -120,8 +121,19 @@ func (s *Scanner) readString() (err error) {
 	case toNothing:
 		end = s.lex.skip()
 	case toKey:
+		if short, ok := s.lex.short(); ok {
+			s.key = append(s.key, short...)
+			s.key = s.key[:min(len(s.key), maxKey)]
+			end = true
+			break
+		}
 		s.key, end, err = s.lex.text(s.key, maxKey)
 	case toText, toCompact:
+		if short, ok := s.lex.short(); ok {
+			s.text.write(short)
+			end = true
+			break
+		}
 		s.text.buf, end, err = s.lex.text(s.text.buf, s.text.stop)
 	case toDigest:
 		for !end && err == nil && s.lex.pos < len(s.lex.in) {
@@ -158,12 +170,13 @@ func (s *Scanner) setting(dst []byte) (_ []byte, end bool, err error) {
 func (s *Scanner) endString() {
 	switch s.sink {
 	case toKey:
-		s.endKey(s.key)
+		s.endKey()
 		return
 	case toCompact:
 		s.text.writeByte(quoteByte)
 	case toDigest:
 		s.digest.end()
+	default:
 	}
 	if s.lex.state == colon { // it was a key of a value that is skipped or compacted
 		return
@@ -174,25 +187,25 @@ func (s *Scanner) endString() {
 	}
 }
 
-func (s *Scanner) endKey(key []byte) {
+func (s *Scanner) endKey() {
 	if s.mode == digesting {
-		s.digest.key(key)
+		s.digest.key(s.key)
 		return
 	}
 	f := s.text.frame()
 	switch s.text.depth {
 	case 1:
-		s.field = s.kind.topField(key)
+		s.field = s.kind.topField(s.key)
 	case 2:
-		s.field = s.kind.messageField(key)
+		s.field = s.kind.messageField(s.key)
 	default:
-		s.field = partField(key, s.text.depth == maxFrames)
+		s.field = partField(s.key, s.text.depth == maxFrames)
 	}
 	f.name, s.rule = s.field.name, s.field.rule
 	switch s.rule {
 	case ignored:
 	case rest:
-		s.keyed = keySum(key)
+		s.keyed = keySum(s.key)
 	default:
 		bit := uint16(1) << s.field.rank
 		if f.seen&bit != 0 {
@@ -220,6 +233,7 @@ func (s *Scanner) readLiteral() error {
 		if end {
 			s.digest.end()
 		}
+	default:
 	}
 	if end {
 		s.endInner()

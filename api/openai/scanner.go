@@ -112,10 +112,15 @@ func (s *Scanner) Feed(p []byte) error {
 func (s *Scanner) scan() error {
 	for s.lex.pos < len(s.lex.in) {
 		var err error
-		switch s.lex.state {
-		case inString:
+		switch {
+		case s.mode == skipping:
+			var end bool
+			if end, err = s.lex.pass(s.base); end {
+				s.endInner()
+			}
+		case s.lex.state == inString:
 			err = s.readString()
-		case inLiteral:
+		case s.lex.state == inLiteral:
 			err = s.readLiteral()
 		default:
 			var t token
@@ -151,16 +156,24 @@ func (s *Scanner) Finish() (*Request, error) {
 // Partial returns what the body says up to here, for a caller that feeds no
 // more of it.
 func (s *Scanner) Partial() *Request {
-	tenant := s.cacheKey
+	tenant := s.complete(toCacheKey, s.cacheKey)
 	if len(tenant) == 0 {
-		tenant = s.cacheSalt
+		tenant = s.complete(toCacheSalt, s.cacheSalt)
 	}
-	s.req.Model = intern(s.req.Model, s.model)
+	s.req.Model = intern(s.req.Model, s.complete(toModel, s.model))
 	s.req.Tenant = intern(s.req.Tenant, tenant)
 	s.req.Stream = s.stream
 	t := &s.req.Text
 	t.Bytes, t.Ends, t.FirstUser = s.text.text(s.limit)
 	return &s.req
+}
+
+// complete returns name, unless the body has not come to its end.
+func (s *Scanner) complete(to sink, name []byte) []byte {
+	if s.sink == to && s.lex.state == inString {
+		return nil
+	}
+	return name
 }
 
 // Odd reports whether the body has a shape that only Decode reads right: an

@@ -102,6 +102,7 @@ func (r rule) refuses(t token) string {
 		if t != openArray {
 			return "an array"
 		}
+	default:
 	}
 	return ""
 }
@@ -146,7 +147,7 @@ func (s *Scanner) compactOrSkip(t token) {
 // element begins a message or a part of a content.
 func (s *Scanner) element(t token) error {
 	depth := s.lex.depth
-	if t == openObject {
+	if t == openObject || t == openArray {
 		depth--
 	}
 	index := s.count[depth]
@@ -247,6 +248,7 @@ func (s *Scanner) closeStructured(t token) {
 		if s.last == literalStart {
 			s.text.endMessage()
 		}
+	default:
 	}
 }
 
@@ -259,6 +261,7 @@ func (s *Scanner) follow() {
 		s.text.endMessage()
 	case endSystem, endUser:
 		s.endMessage()
+	case goOn:
 	}
 	s.then = goOn
 }

@@ -66,7 +66,10 @@ func (b *builder) frame() *frame { return &b.frames[b.depth-1] }
 func (b *builder) push(index int) {
 	f := &b.frames[b.depth]
 	b.depth++
-	*f = frame{index: index, start: len(b.buf), size: b.stop - len(b.buf), outer: b.stop}
+	f.name, f.index = "", index
+	f.start, f.size, f.outer = len(b.buf), b.stop-len(b.buf), b.stop
+	f.seen, f.n, f.parts, f.keyed = 0, 0, 0, 0
+	f.open, f.shuffled, f.part, f.rest = false, false, false, false
 }
 
 // pop ends the innermost frame.

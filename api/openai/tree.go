@@ -106,6 +106,7 @@ func (n *node) compact(dst []byte) ([]byte, error) {
 		return append(dst, quoteByte), nil
 	case literalStart:
 		return append(append(dst, n.text...), ','), nil
+	default:
 	}
 	brackets := "[]"
 	if n.token == openObject {
@@ -136,6 +137,7 @@ func (n *node) hash() (sum uint64, err error) {
 		return seeded(stringSeed, []byte(n.text)), nil
 	case literalStart:
 		return seeded(literalSeed, []byte(n.text)), nil
+	default:
 	}
 	for _, m := range n.members {
 		value, err := m.value.hash()

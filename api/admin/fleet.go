@@ -1,0 +1,99 @@
+package admin
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/warmring/warmring/routing"
+)
+
+func (a *Admin) status(w http.ResponseWriter, _ *http.Request) {
+	e := a.deps.Picker.Epoch()
+	s := Status{
+		Router: a.deps.Router, Version: a.deps.Version, Started: a.deps.Started, Ready: true,
+		Epoch: e.ID(), Digest: digest(e), Endpoints: len(e.Endpoints()), Backends: len(e.Backends()),
+	}
+	for _, l := range a.deps.Picker.Snapshot(a.deps.Now()) {
+		s.InFlight += l.InFlight
+	}
+	if a.deps.Queued != nil {
+		s.Queued = a.deps.Queued()
+	}
+	if a.deps.Ready != nil {
+		if err := a.deps.Ready(); err != nil {
+			s.Ready, s.NotReady = false, err.Error()
+		}
+	}
+	a.write(w, http.StatusOK, s)
+}
+
+func digest(e *routing.Epoch) string { return fmt.Sprintf("%016x", e.Digest()) }
+
+func (a *Admin) epoch(w http.ResponseWriter, _ *http.Request) {
+	e := a.deps.Picker.Epoch()
+	a.write(w, http.StatusOK, Epoch{
+		ID: e.ID(), Generation: e.Generation(), Number: e.Number(), Digest: digest(e),
+		Endpoints: len(e.Endpoints()), Backends: len(e.Backends()),
+	})
+}
+
+func (a *Admin) endpoints(w http.ResponseWriter, _ *http.Request) {
+	loads := a.deps.Picker.Snapshot(a.deps.Now())
+	list := []EndpointStatus{}
+	for _, ep := range a.deps.Picker.Epoch().Endpoints() {
+		s := EndpointStatus{Name: ep.Name, Aliases: ep.Aliases, Adapters: ep.Adapters, Variants: []VariantStatus{}}
+		for _, v := range ep.Variants {
+			s.Variants = append(s.Variants, variantStatus(ep.Name, v, loads))
+		}
+		list = append(list, s)
+	}
+	a.write(w, http.StatusOK, list)
+}
+
+func variantStatus(endpoint string, v routing.Variant, loads []routing.Load) VariantStatus {
+	s := VariantStatus{Name: v.Name, Weight: v.Weight, Strategy: string(v.Policy.Strategy), ConcurrencyThreshold: v.Policy.ConcurrencyThreshold}
+	if v.Policy.Strategy == routing.PrefixAware {
+		s.PrefixLength = "auto"
+		if v.Policy.PrefixLength > 0 {
+			s.PrefixLength = strconv.Itoa(v.Policy.PrefixLength)
+		}
+	}
+	for _, l := range loads {
+		if l.Backend.Endpoint != endpoint || l.Backend.Variant != v.Name {
+			continue
+		}
+		s.InFlight += l.InFlight
+		if l.Gone {
+			continue
+		}
+		s.Backends++
+		if l.Backend.State == routing.Active {
+			s.Active++
+		}
+	}
+	return s
+}
+
+func (a *Admin) backends(w http.ResponseWriter, _ *http.Request) {
+	list := []BackendStatus{}
+	for _, l := range a.deps.Picker.Snapshot(a.deps.Now()) {
+		b := l.Backend
+		list = append(list, BackendStatus{
+			ID: b.ID, URL: b.URL, Endpoint: b.Endpoint, Variant: b.Variant, State: b.State.String(),
+			Weight: b.Weight, MaxInFlight: b.MaxInflight, Incarnation: b.Incarnation,
+			InFlight: l.InFlight, Prefill: l.Prefill, Picks: l.Picks, Failures: l.Failures,
+			EjectedUntil: until(l.EjectedUntil), BusyUntil: until(l.BusyUntil), Gone: l.Gone,
+		})
+	}
+	a.write(w, http.StatusOK, list)
+}
+
+// until is nil for the zero time.
+func until(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}

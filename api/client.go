@@ -1,0 +1,35 @@
+package api
+
+import (
+	"net/http"
+	"time"
+)
+
+// client is the connection towards the client. Each write has to be taken
+// within the write timeout, so that a client that stops reading frees what its
+// request holds.
+type client struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	timeout time.Duration
+	status  int  // 0: nothing has been sent
+	abort   bool // the connection must not look as if the answer were complete
+}
+
+func (c *client) WriteHeader(status int) {
+	c.status = status
+	c.arm()
+	c.ResponseWriter.WriteHeader(status)
+}
+
+func (c *client) Write(p []byte) (int, error) {
+	c.arm()
+	return c.ResponseWriter.Write(p)
+}
+
+// FlushError sends what was written.
+func (c *client) FlushError() error { return c.control.Flush() }
+
+// arm starts the write timeout. Connections that know no deadlines, as in
+// tests of a handler alone, go without.
+func (c *client) arm() { _ = c.control.SetWriteDeadline(time.Now().Add(c.timeout)) }

@@ -1,0 +1,93 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/warmring/warmring/api/openai"
+	"github.com/warmring/warmring/api/sagemaker"
+	"github.com/warmring/warmring/routing"
+	"github.com/warmring/warmring/routing/prefix"
+)
+
+// Explained is how a request maps: what its body says, and its place.
+type Explained struct {
+	Model, Adapter, Tenant string
+	TextBytes              int // of canonical text that the key can depend on
+	Depth                  int // chunks of the text's chain
+	Place                  routing.Place
+}
+
+// Explain maps a whole body in e just as the data plane does, and sends
+// nothing. kind is the last part of a route ("chat", "completions",
+// "responses", "embeddings", "rerank", "score", "messages", "invocations");
+// endpoint may be "" where the model says it. The headers matter for tenant,
+// variant and component. The errors are those of a request: *openai.FieldError,
+// *sagemaker.ValidationError and routing's.
+func Explain(e *routing.Epoch, kind, endpoint string, h http.Header, body []byte) (Explained, error) {
+	q := query{header: h, endpoint: endpoint, component: h.Get(sagemaker.HeaderComponent), size: len(body)}
+	k, raw, err := kindOf(kind)
+	if err != nil {
+		return Explained{}, err
+	}
+	_, limit := e.TextLimit(endpoint)
+	if raw {
+		q.scanned = &openai.Request{Text: rawText(body, limit)}
+	} else if q.scanned, err = scan(new(openai.Scanner), k, limit, body); err != nil {
+		return Explained{}, err
+	}
+	m, err := q.target(e)
+	if err != nil {
+		return Explained{}, err
+	}
+	place, err := e.Map(&m)
+	if err != nil {
+		return Explained{}, err
+	}
+	return Explained{
+		Model: q.scanned.Model, Adapter: m.Adapter, Tenant: m.Tenant,
+		TextBytes: len(m.Text.Bytes), Depth: len(prefix.AppendChain(nil, 0, m.Text)), Place: place,
+	}, nil
+}
+
+// scan reads a whole body at once.
+func scan(s *openai.Scanner, k openai.Kind, limit int, body []byte) (*openai.Request, error) {
+	s.Reset(k, limit)
+	if err := s.Feed(body); err != nil {
+		return nil, err
+	}
+	if s.Odd() {
+		return openai.Decode(k, limit, body)
+	}
+	return s.Finish()
+}
+
+// rawText is the text of a body of unknown format.
+func rawText(body []byte, limit int) prefix.Text {
+	return prefix.Text{Raw: true, Bytes: body[:min(len(body), limit)]}
+}
+
+// kindOf reads the name of a kind of body; raw: its format is unknown.
+func kindOf(name string) (k openai.Kind, raw bool, err error) {
+	switch strings.TrimPrefix(name, "/v1/") {
+	case "", "chat", "chat/completions":
+		return openai.Chat, false, nil
+	case "completions":
+		return openai.Completions, false, nil
+	case "responses":
+		return openai.Responses, false, nil
+	case "embeddings":
+		return openai.Embeddings, false, nil
+	case "rerank":
+		return openai.Rerank, false, nil
+	case "score":
+		return openai.Score, false, nil
+	case "messages":
+		return openai.Messages, false, nil
+	case "invocations":
+		return 0, true, nil
+	default:
+		return 0, false, &openai.FieldError{Param: "kind", Message: fmt.Sprintf("is %.32q, must be chat, completions, responses, embeddings, rerank, score, messages or invocations", name)}
+	}
+}

@@ -1,0 +1,254 @@
+package api
+
+import (
+	"net/http"
+	"time"
+	"unicode/utf8"
+
+	"github.com/warmring/warmring/api/openai"
+	"github.com/warmring/warmring/api/sagemaker"
+	"github.com/warmring/warmring/routing"
+	"github.com/warmring/warmring/routing/proxy"
+)
+
+// forward reads, maps and proxies a request, and returns what is wrong while
+// the client has not been answered.
+func (x *exchange) forward() error {
+	place, err := x.place()
+	if err != nil {
+		return err
+	}
+	x.prepare(place)
+	x.answer.begin(x, &place)
+	res, err := x.api.deps.Proxy.Serve(x.ctx, &x.out, &x.answer)
+	x.record.Result = res
+	if err != nil {
+		return err
+	}
+	if res.Broken != nil {
+		x.broken(res.Broken)
+	}
+	return nil
+}
+
+// broken notes that an answer that had begun was not completed.
+func (x *exchange) broken(err error) {
+	x.err, x.code = err, "upstream_broken"
+	if x.api.lookup(err).openai.status == statusClientGone {
+		x.code = "client_gone"
+	}
+	x.client.abort = x.client.abort || x.code == "client_gone" || x.answer.mustAbort()
+}
+
+// place reads as much of the body as the decision needs, and maps it.
+func (x *exchange) place() (routing.Place, error) {
+	if err := x.check(); err != nil {
+		return routing.Place{}, err
+	}
+	span := x.startRoute()
+	place, err := x.read()
+	x.endRoute(span, &place, err)
+	return place, err
+}
+
+// check refuses what can be refused before the body is read.
+func (x *exchange) check() error {
+	h := x.r.Header
+	if x.r.ContentLength > x.body.limit {
+		return errTooLarge
+	}
+	if encoding := h.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		return errEncoding
+	}
+	name := x.route.endpoint
+	if name == "" {
+		return nil
+	}
+	if x.route.dialect == SageMaker {
+		if err := x.api.validator.Check(name, h, x.route.action == invokeFrame); err != nil {
+			return err
+		}
+	}
+	if !x.api.deps.Epoch().Has(name) {
+		return routing.ErrUnknownEndpoint
+	}
+	x.record.Endpoint = name
+	return nil
+}
+
+// read fills the head and maps the request in the current epoch.
+func (x *exchange) read() (routing.Place, error) {
+	scans := x.route.action == inference
+	if scans {
+		x.limit, _ = x.api.deps.Epoch().TextLimit(x.route.endpoint)
+		x.scanner.Reset(x.route.kind, x.limit)
+	}
+	if err := x.fill(scans); err != nil {
+		return routing.Place{}, err
+	}
+	e := x.api.deps.Epoch()
+	q := query{header: x.r.Header, endpoint: x.route.endpoint, component: component(&x.route, x.r.Header), size: x.size()}
+	if scans {
+		scanned, err := x.scanned(e)
+		if err != nil {
+			return routing.Place{}, err
+		}
+		q.scanned, x.model = scanned, scanned.Model
+	} else {
+		_, limit := e.TextLimit(q.endpoint)
+		q.scanned = &openai.Request{Text: rawText(x.head.b, limit)}
+	}
+	m, err := q.target(e)
+	if err != nil {
+		return routing.Place{}, err
+	}
+	x.record.Endpoint = m.Endpoint
+	x.out.Tenant = m.Tenant[:min(len(m.Tenant), 64)] // long enough to be fair by
+	return e.Map(&m)
+}
+
+// size is the length of the body, as far as it is known.
+func (x *exchange) size() int {
+	return max(len(x.head.b), int(x.r.ContentLength))
+}
+
+// fill reads the body into the head: all of it, or the window and then as much
+// as it takes to know the endpoint.
+func (x *exchange) fill(scans bool) error {
+	x.head = x.api.buffers.get(x.firstSize())
+	for !x.body.done {
+		b := x.head.b
+		if int64(len(b)) >= x.api.buffers.window && (!scans || x.decidable()) {
+			return nil
+		}
+		if len(b) == cap(b) {
+			if err := x.grow(); err != nil {
+				return err
+			}
+			b = x.head.b
+		}
+		end := cap(b)
+		if w := int(x.api.buffers.window); len(b) < w {
+			end = min(end, w) // a buffer may be larger than the window
+		}
+		n, err := x.body.Read(b[len(b):end])
+		x.head.b = b[:len(b)+n]
+		if scans {
+			if err := x.scanner.Feed(x.head.b[len(b):]); err != nil {
+				return err
+			}
+		}
+		if err != nil && !x.body.done {
+			return err
+		}
+	}
+	return nil
+}
+
+// firstSize is the room to begin with; a byte more than the body lets the read
+// that finds its end have room as well.
+func (x *exchange) firstSize() int {
+	if n := x.r.ContentLength; n >= 0 {
+		return int(min(n+1, x.api.buffers.window))
+	}
+	return 16 << 10
+}
+
+func (x *exchange) grow() error {
+	old := int64(cap(x.head.b))
+	x.head = x.api.buffers.grow(x.head)
+	over := int64(cap(x.head.b)) - max(old, x.api.buffers.window)
+	if over <= 0 {
+		return nil
+	}
+	if !x.api.buffers.charge(over) {
+		return errBuffers
+	}
+	x.charged += over
+	return nil
+}
+
+// decidable: what was read says which endpoint the request is for.
+func (x *exchange) decidable() bool {
+	if x.route.endpoint != "" || x.scanner.Partial().Model != "" {
+		return true
+	}
+	_, _, err := x.api.deps.Epoch().Resolve("")
+	return err == nil
+}
+
+// scanned is what the scanner found. The text may turn out to be too short for
+// the map, where characters take more than a byte or where the epoch asks for
+// more than the one before it; then it is read again.
+func (x *exchange) scanned(e *routing.Epoch) (*openai.Request, error) {
+	usual, most := e.TextLimit(x.route.endpoint)
+	req, err := x.scanResult()
+	if err != nil || x.limit >= most || x.limit >= usual && !cutAmidWide(req.Text.Bytes, x.limit) {
+		return req, err
+	}
+	x.limit = most
+	x.scanner.Reset(x.route.kind, most)
+	if err := x.scanner.Feed(x.head.b); err != nil {
+		return nil, err
+	}
+	return x.scanResult()
+}
+
+func (x *exchange) scanResult() (*openai.Request, error) {
+	switch {
+	case !x.body.done:
+		return x.scanner.Partial(), nil
+	case x.scanner.Odd():
+		return openai.Decode(x.route.kind, x.limit, x.head.b)
+	default:
+		return x.scanner.Finish()
+	}
+}
+
+// cutAmidWide: the text was cut at limit bytes, which are fewer characters.
+func cutAmidWide(text []byte, limit int) bool {
+	return len(text) >= limit && utf8.RuneCount(text) < len(text)
+}
+
+// prepare makes the request for the backend.
+func (x *exchange) prepare(place routing.Place) {
+	h := x.r.Header
+	delete(h, "Expect") // answered by our own server
+	if len(x.api.keys) > 0 {
+		delete(h, "Authorization")
+		delete(h, "X-Api-Key")
+	}
+	if x.route.dialect == SageMaker {
+		sagemaker.Forward(h, x.head.b, x.route.action == invokeFrame)
+	}
+	if c := component(&x.route, h); c != "" {
+		h[sagemaker.HeaderAdapter] = []string{c}
+	}
+	path := x.route.path
+	if x.r.URL.RawQuery != "" {
+		path += "?" + x.r.URL.RawQuery
+	}
+	x.out = proxy.Request{
+		Place: place, Method: x.r.Method, Path: path, Header: h, Tenant: x.out.Tenant,
+		Body:       proxy.Body{Head: x.head.b, Size: int64(len(x.head.b))},
+		Repeatable: x.route.action != unknown || x.r.Method == http.MethodGet || x.r.Method == http.MethodHead,
+		Ready:      x.body.last,
+	}
+	if x.out.Ready.IsZero() {
+		x.out.Ready = time.Now()
+	}
+	if !x.body.done {
+		x.out.Body.Rest, x.out.Body.Size = &x.body, x.r.ContentLength
+		// A backend may answer before it has the whole body, and net/http would
+		// stop reading it then. Servers of other kinds have no such mode.
+		_ = x.client.control.EnableFullDuplex()
+	}
+}
+
+// component is the inference component that a request asks for.
+func component(rt *route, h http.Header) string {
+	if rt.dialect == SageMaker {
+		return h.Get(sagemaker.HeaderComponent)
+	}
+	return rt.component
+}

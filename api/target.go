@@ -1,0 +1,69 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/warmring/warmring/api/openai"
+	"github.com/warmring/warmring/api/sagemaker"
+	"github.com/warmring/warmring/routing"
+)
+
+// query is a request as far as its target depends on it.
+type query struct {
+	header    http.Header
+	endpoint  string // from the URL; "" when the model decides
+	component string // inference component from the URL
+	scanned   *openai.Request
+	size      int // of the body in bytes
+}
+
+// target finds what the map needs to know.
+func (q *query) target(e *routing.Epoch) (routing.Request, error) {
+	m := routing.Request{Endpoint: q.endpoint, Tenant: q.scanned.Tenant, Text: &q.scanned.Text, Size: q.size}
+	m.Variant = q.header.Get(sagemaker.HeaderTargetVariant)
+	id, err := sagemaker.PrefixAwareID(q.header)
+	if err != nil {
+		return m, err
+	}
+	if id != "" {
+		m.Tenant = id
+	}
+	endpoint, adapter, err := e.Resolve(q.scanned.Model)
+	if q.endpoint == "" {
+		if err != nil {
+			return m, unknownModel(q.scanned.Model, err)
+		}
+		m.Endpoint, m.Adapter = endpoint, adapter
+		return m, nil
+	}
+	m.Adapter = q.scanned.Model // a name of the model server's own
+	if err == nil && endpoint == q.endpoint {
+		m.Adapter = adapter
+	}
+	if q.component != "" {
+		m.Adapter = q.component
+		if !hasAdapter(e, q.endpoint, q.component) {
+			return m, fmt.Errorf("%w: %s", errComponent, q.component)
+		}
+	}
+	return m, nil
+}
+
+func unknownModel(name string, err error) error {
+	if name == "" && errors.Is(err, routing.ErrUnknownModel) {
+		return errModelNeeded
+	}
+	return fmt.Errorf("%w: %q", err, fmt.Sprintf("%.128s", name))
+}
+
+func hasAdapter(e *routing.Epoch, endpoint, adapter string) bool {
+	for _, ep := range e.Endpoints() {
+		if ep.Name == endpoint {
+			return slices.Contains(ep.Adapters, adapter)
+		}
+	}
+	return false
+}
