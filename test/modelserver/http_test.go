@@ -15,6 +15,13 @@ import (
 	"github.com/warmring/warmring/test/modelserver/mstest"
 )
 
+// fast is a server a hundred times as fast as the default.
+func fast() modelserver.Config {
+	cfg := modelserver.Default()
+	cfg.Speed = 100
+	return cfg
+}
+
 // newClient returns a client whose connections end with the test.
 func newClient(t *testing.T) *http.Client {
 	t.Helper()

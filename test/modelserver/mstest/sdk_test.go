@@ -1,4 +1,4 @@
-package modelserver_test
+package mstest_test
 
 import (
 	"errors"
