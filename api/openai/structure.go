@@ -153,6 +153,10 @@ func (s *Scanner) element(t token) error {
 	index := s.count[depth]
 	s.count[depth]++
 	if s.rule == message {
+		if t == openObject && s.text.full() {
+			s.inner(skipping, t) // none of it can matter
+			return nil
+		}
 		s.text.tag(messageTag)
 		s.text.push(index)
 		if t != openObject {

@@ -85,8 +85,8 @@ func AppendChain(dst []uint64, root uint64, t *Text) []uint64 {
 // framing byte counts as one. A text that was cut at 4n bytes or more has the
 // key of the uncut text, since no character is longer than four bytes.
 func Fixed(root uint64, t *Text, n int) uint64 {
-	end := min(n, len(t.Bytes))
-	if !t.Raw {
+	end := min(n, len(t.Bytes)) // a character takes at least a byte
+	if !t.Raw && end < len(t.Bytes) {
 		end = characters(t.Bytes, n)
 	}
 	return hash(root, t.Bytes[:end])
