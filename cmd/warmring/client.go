@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// maxAnswer bounds what is read from a router, in bytes.
+const maxAnswer = 64 << 20
+
+// client asks a router's admin listener.
+type client struct {
+	admin     string
+	tokenFile string
+	json      bool
+}
+
+// addTo gives cmd the flags of every command that asks a router.
+func (c *client) addTo(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&c.admin, "admin", "http://127.0.0.1:9080", "`URL` of a router's admin listener")
+	cmd.Flags().StringVar(&c.tokenFile, "token-file", "", "`file` with the admin token; else WARMRING_ADMIN_TOKEN holds it")
+	cmd.Flags().BoolVar(&c.json, "json", false, "print the router's answer as JSON")
+}
+
+// show asks for path and prints the answer: as it is with --json, else as print shows the decoded answer.
+func show[T any](cmd *cobra.Command, c *client, path string, print func(out io.Writer, answer T) error) error {
+	body, err := c.do(cmd.Context(), http.MethodGet, path, nil)
+	if err != nil {
+		return err
+	}
+	return render(cmd.OutOrStdout(), c.json, body, print)
+}
+
+func render[T any](out io.Writer, asJSON bool, body []byte, print func(out io.Writer, answer T) error) error {
+	if asJSON {
+		var pretty bytes.Buffer
+		if err := json.Indent(&pretty, bytes.TrimSpace(body), "", "  "); err != nil {
+			return fmt.Errorf("the router's answer: %w", err)
+		}
+		pretty.WriteByte('\n')
+		_, err := pretty.WriteTo(out)
+		return err
+	}
+	var answer T
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return fmt.Errorf("the router's answer: %w", err)
+	}
+	return print(out, answer)
+}
+
+// do returns the body of a good answer.
+func (c *client) do(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+	base, err := url.Parse(c.admin)
+	if err != nil || base.Host == "" {
+		return nil, usagef("--admin %q: must be a URL such as http://127.0.0.1:9080", c.admin)
+	}
+	token, err := c.token()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(c.admin, "/")+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment}
+	defer transport.CloseIdleConnections()
+	resp, err := (&http.Client{Transport: transport}).Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("no router answers at %s: %w; is one running there? --admin names another", c.admin, errors.Unwrap(err))
+	}
+	defer func() { _ = resp.Body.Close() }() // it was read to the end
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("the router's answer broke off: %w", err)
+	}
+	if resp.StatusCode/100 != 2 {
+		return nil, refusal(resp.Status, answer)
+	}
+	return answer, nil
+}
+
+func (c *client) token() (string, error) {
+	if c.tokenFile == "" {
+		return os.Getenv("WARMRING_ADMIN_TOKEN"), nil
+	}
+	text, err := os.ReadFile(c.tokenFile)
+	if err != nil {
+		return "", fmt.Errorf("--token-file: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// refusal is the router's own words, where there are any.
+func refusal(status string, body []byte) error {
+	var said struct {
+		Error struct {
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	if json.Unmarshal(body, &said) == nil && said.Error.Message != "" {
+		return fmt.Errorf("the router answered %s: %s", status, said.Error.Message)
+	}
+	return fmt.Errorf("the router answered %s: %s", status, bytes.TrimSpace(body[:min(len(body), 500)]))
+}

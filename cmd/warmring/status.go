@@ -1,0 +1,114 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/warmring/warmring/api/admin"
+)
+
+func newStatus() *cobra.Command {
+	var c client
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show a router's state",
+		Args:  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return show(cmd, &c, "/admin/v1/status", printStatus)
+		},
+	}
+	c.addTo(cmd)
+	return cmd
+}
+
+func newEndpoints() *cobra.Command {
+	var c client
+	cmd := &cobra.Command{
+		Use:   "endpoints",
+		Short: "List the endpoints and how their requests are spread",
+		Args:  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return show(cmd, &c, "/admin/v1/endpoints", printEndpoints)
+		},
+	}
+	c.addTo(cmd)
+	return cmd
+}
+
+func newBackends() *cobra.Command {
+	var c client
+	cmd := &cobra.Command{
+		Use:   "backends",
+		Short: "List the model servers as a router sees them",
+		Args:  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return show(cmd, &c, "/admin/v1/backends", printBackends)
+		},
+	}
+	c.addTo(cmd)
+	return cmd
+}
+
+func printStatus(out io.Writer, s admin.Status) error {
+	ready := "yes"
+	if !s.Ready {
+		ready = "no: " + s.NotReady
+	}
+	var t table
+	t.row("router", fmt.Sprintf("%s (%s)", s.Router, s.Version))
+	t.row("ready", ready)
+	t.row("up since", s.Started.Format(time.RFC3339))
+	t.row("epoch", fmt.Sprintf("%s (digest %s)", s.Epoch, s.Digest))
+	t.row("endpoints", s.Endpoints)
+	t.row("backends", s.Backends)
+	t.row("in flight", s.InFlight)
+	t.row("queued", s.Queued)
+	return t.write(out)
+}
+
+func printEndpoints(out io.Writer, list []admin.EndpointStatus) error {
+	var t table
+	t.row("ENDPOINT", "VARIANT", "WEIGHT", "STRATEGY", "PREFIX LENGTH", "THRESHOLD", "ACTIVE", "IN FLIGHT", "ALSO CALLED")
+	for _, e := range list {
+		names := cmp.Or(strings.Join(append(e.Aliases, e.Adapters...), ","), "-")
+		for _, v := range e.Variants {
+			t.row(e.Name, v.Name, v.Weight, v.Strategy, cmp.Or(v.PrefixLength, "-"), orDash(v.ConcurrencyThreshold),
+				fmt.Sprintf("%d/%d", v.Active, v.Backends), v.InFlight, names)
+		}
+	}
+	return t.write(out)
+}
+
+func printBackends(out io.Writer, list []admin.BackendStatus) error {
+	var t table
+	t.row("BACKEND", "URL", "ENDPOINT", "VARIANT", "STATE", "IN FLIGHT", "MAX", "PREFILL", "PICKS")
+	for _, b := range list {
+		t.row(b.ID, b.URL, b.Endpoint, b.Variant, stateOf(&b), b.InFlight, orDash(b.MaxInFlight), b.Prefill, b.Picks)
+	}
+	return t.write(out)
+}
+
+// stateOf is the agreed state and, after it, what this router thinks at the moment.
+func stateOf(b *admin.BackendStatus) string {
+	switch {
+	case b.Gone:
+		return "removed"
+	case b.EjectedUntil != nil:
+		return b.State + ", ejected"
+	case b.BusyUntil != nil:
+		return b.State + ", busy"
+	}
+	return b.State
+}
+
+func orDash(n int) string {
+	if n == 0 {
+		return "-"
+	}
+	return fmt.Sprint(n)
+}

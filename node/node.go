@@ -1,0 +1,250 @@
+// Package node wires one router from its parts and owns its life: New starts nothing, Run blocks until everything that it
+// started is over.
+package node
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/warmring/warmring/api"
+	"github.com/warmring/warmring/api/admin"
+	"github.com/warmring/warmring/node/telemetry"
+	"github.com/warmring/warmring/routing"
+	"github.com/warmring/warmring/routing/proxy"
+)
+
+// closeLimit bounds the steps of the end that have no limit of their own.
+const closeLimit = 2 * time.Second
+
+// errStarting and errLeaving say why a node is not ready.
+var (
+	errStarting = errors.New("starting")
+	errLeaving  = errors.New("shutting down")
+)
+
+// Options are what a node is given besides its configuration and its World.
+type Options struct {
+	Version   string              // of the program
+	LogOutput io.Writer           // nil: no log
+	Getenv    func(string) string // for the OTEL_* variables; nil: empty
+}
+
+// Node is one router.
+type Node struct {
+	cfg   Config
+	world World
+	log   *slog.Logger
+
+	telemetry *telemetry.Telemetry
+	picker    *routing.Picker
+	proxy     *proxy.Proxy
+	fleet     *fleet
+	api       *server
+	admin     *server
+
+	unready   atomic.Pointer[error] // why the node is not ready; nil: it is
+	listening chan struct{}         // closed when the addresses are known
+}
+
+// New makes a node from a configuration, which it validates. It listens on nothing and starts nothing.
+func New(cfg Config, world World, opts Options) (*Node, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	if opts.LogOutput == nil {
+		opts.LogOutput = io.Discard
+	}
+	log, err := telemetry.NewLogger(cfg.Telemetry.Log, opts.LogOutput)
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{cfg: cfg, world: world, log: log.With(slog.String("router", cfg.Router.Name)), listening: make(chan struct{})}
+	n.unready.Store(&errStarting)
+	n.telemetry, err = telemetry.New(cfg.Telemetry, telemetry.Options{Node: cfg.Router.Name, Version: opts.Version, Getenv: opts.Getenv})
+	if err != nil {
+		return nil, err
+	}
+	if err := n.wireRouting(); err != nil {
+		return nil, err
+	}
+	if err := n.wireServers(opts.Version); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// wireRouting makes the epoch, the picker and the proxy.
+func (n *Node) wireRouting() error {
+	salt, err := n.salt()
+	if err != nil {
+		return err
+	}
+	n.picker = routing.NewPicker(routing.PickerConfig{})
+	n.fleet = newFleet(1, salt, n.picker, n.telemetry.Metrics.SetFleet, n.cfg.Shutdown.Grace, n.log)
+	if err := n.fleet.want(n.cfg.fleet()); err != nil {
+		return err
+	}
+	deps := proxy.Deps{Picker: n.picker, Dial: n.world.Dial, Log: n.log}
+	if n.telemetry.Tracing() {
+		deps.Tracer, deps.Propagator = n.telemetry.Tracer(), n.telemetry.Propagator()
+	}
+	n.proxy = proxy.New(n.cfg.Proxy, deps)
+	return n.telemetry.Metrics.Watch(n.picker, n.proxy.Queued, n.world.Now)
+}
+
+// salt is the secret that prefix keys are mixed with.
+func (n *Node) salt() (uint64, error) {
+	secret := make([]byte, 32)
+	if path := n.cfg.Router.SaltFile; path != "" {
+		var err error
+		if secret, err = os.ReadFile(path); err != nil {
+			return 0, fmt.Errorf("router.salt_file: %w", err)
+		}
+		if len(secret) < 16 {
+			return 0, fmt.Errorf("router.salt_file: %s has %d bytes, at least 16 are needed", path, len(secret))
+		}
+	} else {
+		if _, err := io.ReadFull(n.world.Random, secret); err != nil {
+			return 0, fmt.Errorf("drawing a salt: %w", err)
+		}
+		n.log.Info("salt drawn at random: homes move at a restart", slog.String("setting", "router.salt_file"))
+	}
+	sum := sha256.Sum256(secret)
+	return binary.LittleEndian.Uint64(sum[:]), nil
+}
+
+// Run listens, serves until ctx ends, then stops in order and returns when nothing of the node runs any more. It returns
+// an error if the node could not start or a listener failed. A node runs once.
+func (n *Node) Run(ctx context.Context) error {
+	listeners, err := n.listen(ctx)
+	if err != nil {
+		return err
+	}
+	if err := n.telemetry.Start(ctx); err != nil {
+		return errors.Join(err, closeAll(listeners), n.telemetry.Shutdown(ctx))
+	}
+	// What serves requests outlives ctx by the orderly end.
+	ending := context.WithoutCancel(ctx)
+	background, stopBackground := context.WithCancel(ending)
+	defer stopBackground()
+	group, failed := errgroup.WithContext(ctx)
+	group.Go(func() error { return n.api.serve(listeners[0]) })
+	group.Go(func() error { return n.admin.serve(listeners[1]) })
+	group.Go(func() error { return n.fleet.run(background) })
+	group.Go(func() error { return n.proxy.Run(background) })
+	close(n.listening)
+	n.unready.Store(nil)
+	n.log.InfoContext(ctx, "listening", slog.String("api", n.APIAddr()), slog.String("admin", n.AdminAddr()))
+
+	<-failed.Done()
+	runSteps(ending, n.log, n.steps(stopBackground))
+	return group.Wait()
+}
+
+// listen opens both listeners or none.
+func (n *Node) listen(ctx context.Context) ([]net.Listener, error) {
+	var open []net.Listener
+	for _, s := range []*server{n.api, n.admin} {
+		l, err := n.world.Listen(ctx, "tcp", s.http.Addr)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("%s.listen: %w", s.name, err), closeAll(open))
+		}
+		s.addr = l.Addr()
+		open = append(open, l)
+	}
+	return open, nil
+}
+
+func closeAll(listeners []net.Listener) error {
+	var errs []error
+	for _, l := range listeners {
+		errs = append(errs, l.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// steps are the orderly end.
+func (n *Node) steps(stopBackground func()) []step {
+	return []step{
+		{"not_ready", closeLimit, func(context.Context) error { n.unready.Store(&errLeaving); return nil }},
+		{"drain_delay", n.cfg.Shutdown.DrainDelay, func(ctx context.Context) error { <-ctx.Done(); return nil }},
+		{"api", n.cfg.Shutdown.Grace, n.api.stop},
+		{"admin", closeLimit, n.admin.stop},
+		{"proxy", closeLimit, func(context.Context) error { stopBackground(); return nil }},
+		{"telemetry", n.cfg.Telemetry.FlushTimeout, n.telemetry.Shutdown},
+	}
+}
+
+// Reload takes the endpoints and backends of cfg, all or nothing. Settings that need a restart must be as they were. On
+// an error, which names every field at fault, nothing has changed.
+func (n *Node) Reload(cfg Config) error {
+	if err := errors.Join(cfg.Validate(), restartNeeded(n.cfg, cfg)); err != nil {
+		return err
+	}
+	return n.fleet.want(cfg.fleet())
+}
+
+// restartNeeded names the scalar settings in which b differs from a.
+func restartNeeded(a, b Config) error {
+	var errs []error
+	was, is := Leaves(&a), Leaves(&b)
+	for i := range was {
+		if was[i].String() != is[i].String() {
+			errs = append(errs, fmt.Errorf("%s: changed from %q to %q, which needs a restart", is[i].Path, was[i], is[i]))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Ready says why the node should get no requests; nil: it should.
+func (n *Node) Ready() error {
+	if why := n.unready.Load(); why != nil {
+		return *why
+	}
+	return nil
+}
+
+// Listening is closed when APIAddr and AdminAddr are known.
+func (n *Node) Listening() <-chan struct{} { return n.listening }
+
+// APIAddr is where the data plane listens, once Listening is closed.
+func (n *Node) APIAddr() string { return n.api.addr.String() }
+
+// AdminAddr is where the admin listener is, once Listening is closed.
+func (n *Node) AdminAddr() string { return n.admin.addr.String() }
+
+// Log is the node's logger.
+func (n *Node) Log() *slog.Logger { return n.log }
+
+// wireServers makes the two HTTP servers.
+func (n *Node) wireServers(version string) error {
+	edge, err := api.New(n.cfg.API, api.Deps{
+		Epoch: n.picker.Epoch, Proxy: n.proxy, Observer: n.telemetry.Metrics, Tracing: n.telemetry.Tracing(),
+		Tracer: n.telemetry.Tracer(), Propagator: n.telemetry.Propagator(), Log: n.log, Ready: n.Ready,
+		RouterName: n.cfg.Router.Name, Now: n.world.Now,
+	})
+	if err != nil {
+		return err
+	}
+	n.api = newServer("api", edge.Server())
+	desk, err := admin.New(n.cfg.Admin, admin.Deps{
+		Picker: n.picker, Queued: n.proxy.Queued, Ready: n.Ready, Metrics: n.telemetry.Metrics.Handler(), Log: n.log,
+		Router: n.cfg.Router.Name, Version: version, Started: n.world.Now(), Now: n.world.Now,
+	})
+	if err != nil {
+		return err
+	}
+	n.admin = newServer("admin", desk.Server())
+	return nil
+}
