@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/warmring/warmring/api/openai"
 	"github.com/warmring/warmring/api/sagemaker"
 	"github.com/warmring/warmring/routing"
 	"github.com/warmring/warmring/routing/proxy"
@@ -28,7 +29,7 @@ func (a *answer) begin(x *exchange, place *routing.Place) {
 	case invokeFrame:
 		a.to = sagemaker.NewStream(&x.client, place.Endpoint(), place.Variant())
 	default:
-		a.pass = passthrough{client: &x.client}
+		a.pass = passthrough{client: &x.client, broken: brokenEvent(&x.route)}
 		a.to = &a.pass
 	}
 }
@@ -68,6 +69,7 @@ func (a *answer) fail() {
 // passthrough is an answer on the OpenAI routes: as the backend gave it.
 type passthrough struct {
 	client *client
+	broken string  // the event that tells of a broken stream
 	events bool    // server-sent events that we could add one to
 	tail   [3]byte // the last bytes written
 }
@@ -113,11 +115,29 @@ func (p *passthrough) End(trailer http.Header, broken error) {
 	if !p.events {
 		return
 	}
-	event := "data: {\"error\":{\"message\":\"the model server's answer ended early\",\"type\":\"server_error\",\"code\":\"upstream_broken\"}}\n\n"
+	event := p.broken
 	if string(p.tail[1:]) != "\n\n" && string(p.tail[:]) != "\n\r\n" {
 		event = "\n\n" + event // ends the event that broke off
 	}
 	if _, err := p.client.Write([]byte(event)); err == nil {
 		_ = p.client.FlushError() // the connection is aborted anyway
 	}
+}
+
+// brokenEvent is what a stream that broke off ends with. OpenAI's SDKs raise
+// what is in `error`; the Responses API and Anthropic's messages have an event of
+// their own besides, which clients without an SDK wait for.
+func brokenEvent(rt *route) string {
+	const (
+		message = `"message":"the model server's answer ended early"`
+		openAI  = `"error":{` + message + `,"type":"server_error","code":"upstream_broken"}`
+	)
+	switch {
+	case rt.action != inference:
+	case rt.kind == openai.Responses:
+		return `event: error` + "\n" + `data: {"type":"error",` + message + `,"code":"upstream_broken","param":null,` + openAI + "}\n\n"
+	case rt.kind == openai.Messages:
+		return `event: error` + "\n" + `data: {"type":"error","error":{"type":"api_error",` + message + "}}\n\n"
+	}
+	return `data: {` + openAI + "}\n\n"
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -125,13 +126,16 @@ func TestEventsAreFlushed(t *testing.T) {
 // A stream that breaks ends with an event that says so and does not look
 // complete; so does any other answer, without the event.
 func TestBrokenAnswer(t *testing.T) {
+	const responses, messages = "/v1/responses", "/v1/messages"
 	for _, c := range []struct {
-		contentType, sent, want string
+		route, contentType, sent, want string
 	}{
-		{"text/event-stream", "data: 1\n\n", "data: 1\n\ndata: {\"error\":{"},
-		{"text/event-stream", "data: 1\r\n\r\n", "data: 1\r\n\r\ndata: {\"error\":{"},
-		{"text/event-stream", "data: {\"a", "data: {\"a\n\ndata: {\"error\":{"},
-		{"application/json", `{"a"`, `{"a"`},
+		{chatRoute, "text/event-stream", "data: 1\n\n", "data: 1\n\ndata: {\"error\":{"},
+		{chatRoute, "text/event-stream", "data: 1\r\n\r\n", "data: 1\r\n\r\ndata: {\"error\":{"},
+		{chatRoute, "text/event-stream", "data: {\"a", "data: {\"a\n\ndata: {\"error\":{"},
+		{chatRoute, "application/json", `{"a"`, `{"a"`},
+		{responses, "text/event-stream", "data: 1\n\n", "data: 1\n\nevent: error\ndata: {\"type\":\"error\",\"message\":"},
+		{messages, "text/event-stream", "data: 1\n\n", "data: 1\n\nevent: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"api_error\""},
 	} {
 		e := newEdge(t, fleet(t, []string{"llama"}, modelServer(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", c.contentType)
@@ -139,7 +143,7 @@ func TestBrokenAnswer(t *testing.T) {
 			w.(http.Flusher).Flush()
 			panic(http.ErrAbortHandler)
 		})), nil)
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, e.url+"/v1/chat/completions", strings.NewReader(hello))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, e.url+c.route, strings.NewReader(hello))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,6 +158,9 @@ func TestBrokenAnswer(t *testing.T) {
 		}
 		if !strings.HasPrefix(string(text), c.want) {
 			t.Errorf("%q became %q", c.sent, text)
+		}
+		if _, data, ok := strings.Cut(string(text[len(c.sent):]), "data: "); ok && !json.Valid([]byte(data)) {
+			t.Errorf("%s is no JSON", data)
 		}
 		if rec := e.record(t); rec.Code != "upstream_broken" || rec.Status != 200 || rec.Err == nil {
 			t.Errorf("recorded %+v", rec)
