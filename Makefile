@@ -52,9 +52,9 @@ bench-overhead: build ## compare the router's overhead with haproxy's and nginx'
 	$(GO) run ./test/bench/overhead $(ARGS)
 
 .PHONY: test-engine
-test-engine: build ## route to real llama.cpp engines with a small model (installs them under build/)
+test-engine: build ## route to real llama.cpp engines with a small model (installs them under build/; about 5 minutes)
 	test/engine/install.sh
-	$(GO) test -tags engine -count=1 -timeout 10m -v ./test/engine
+	$(GO) test -tags engine -count=1 -timeout 30m -v ./test/engine
 
 .PHONY: fmt
 fmt: ## format the code
@@ -64,6 +64,7 @@ fmt: ## format the code
 lint: ## check formatting, lint and go.mod
 	$(LINT) fmt --diff
 	$(LINT) run
+	$(LINT) run --build-tags engine ./test/engine/...
 	$(GO) mod tidy -diff
 
 .PHONY: vet
