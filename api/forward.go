@@ -1,7 +1,9 @@
 package api
 
 import (
+	"encoding/binary"
 	"net/http"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -206,8 +208,19 @@ func (x *exchange) scanResult() (*openai.Request, error) {
 }
 
 // cutAmidWide: the text was cut at limit bytes, which are fewer characters.
+// Framing bytes are characters of one byte each.
 func cutAmidWide(text []byte, limit int) bool {
-	return len(text) >= limit && utf8.RuneCount(text) < len(text)
+	const tops = 0x8080808080808080
+	if len(text) < limit {
+		return false
+	}
+	for ; len(text) >= 8; text = text[8:] {
+		w := binary.LittleEndian.Uint64(text)
+		if w&^(w<<1)&tops != 0 { // a byte that begins with the bits 10
+			return true
+		}
+	}
+	return slices.ContainsFunc(text, func(b byte) bool { return !utf8.RuneStart(b) })
 }
 
 // prepare makes the request for the backend.

@@ -67,7 +67,8 @@ func (c *call) exchange(ctx context.Context, p *pool, fresh bool, more extra) (e
 		return nil, false, &UpstreamError{Kind: Refused, Backend: c.lease.Backend.ID, Err: err}
 	}
 	cn.heard = false
-	ex = &exchange{conn: cn, stop: context.AfterFunc(ctx, func() { _ = cn.Close() })}
+	ex = &c.ex
+	*ex = exchange{conn: cn, stop: context.AfterFunc(ctx, cn.hangUp)}
 	serr := c.send(ctx, cn, more)
 	ex.sent = time.Now()
 	c.res.Overhead += ex.sent.Sub(c.mark)
@@ -88,10 +89,12 @@ func (c *call) exchange(ctx context.Context, p *pool, fresh bool, more extra) (e
 
 // receive reads the head and the first bytes of the body.
 func (c *call) receive(ex *exchange) error {
-	if err := ex.conn.SetReadDeadline(ex.sent.Add(c.cfg.Timeouts.FirstByte)); err != nil {
-		return err
+	if c.r.Body.Rest != nil { // else the deadline of sending covers it
+		if err := ex.conn.SetReadDeadline(ex.sent.Add(c.cfg.Timeouts.FirstByte)); err != nil {
+			return err
+		}
 	}
-	resp, err := ex.conn.readHead(&http.Request{Method: c.r.Method}) //nolint:bodyclose // finish gives the connection back or closes it; Close would read the rest
+	resp, err := ex.conn.readHead(c.r.Method) //nolint:bodyclose // finish gives the connection back or closes it; Close would read the rest
 	if err != nil {
 		return err
 	}
@@ -99,7 +102,7 @@ func (c *call) receive(ex *exchange) error {
 	ex.land = landings.Get().(*landing)
 	for len(ex.land.bytes) == 0 && !ex.eof {
 		err := ex.land.read(resp.Body)
-		ex.eof = err == io.EOF
+		ex.eof = errors.Is(err, io.EOF)
 		if err != nil && !ex.eof {
 			return err
 		}

@@ -26,17 +26,20 @@ const (
 type conn struct {
 	net.Conn
 	br     *bufio.Reader
-	check  func() bool // reports that the other side has neither closed nor spoken; nil: cannot tell
-	budget int         // bytes that may still be read; bounds a response head
-	heard  bool        // bytes have come since the request was sent
+	req    http.Request // tells the parser of answers the method; nothing else of it is used
+	check  func() bool  // reports that the other side has neither closed nor spoken; nil: cannot tell
+	budget int          // bytes that may still be read; bounds a response head
+	heard  bool         // bytes have come since the request was sent
 	reused bool
 	since  time.Time // idle since
 	pool   *pool
+	hangUp func() // closes it; made once, since every request needs it
 }
 
 func newConn(nc net.Conn, p *pool) *conn {
 	c := &conn{Conn: nc, pool: p, check: liveness(nc)}
 	c.br = bufio.NewReaderSize(c, readBuffer)
+	c.hangUp = func() { _ = c.Close() }
 	return c
 }
 
@@ -53,11 +56,12 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readHead reads the answer's head, passing over informational answers.
-func (c *conn) readHead(req *http.Request) (*http.Response, error) {
-	c.budget = maxHead
+// readHead reads the head of the answer to a request of that method, passing
+// over informational answers.
+func (c *conn) readHead(method string) (*http.Response, error) {
+	c.budget, c.req.Method = maxHead, method
 	for range maxInterim {
-		resp, err := http.ReadResponse(c.br, req)
+		resp, err := http.ReadResponse(c.br, &c.req)
 		if err != nil {
 			return nil, err
 		}

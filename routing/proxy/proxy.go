@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/propagation"
@@ -38,6 +39,7 @@ type Proxy struct {
 	pools  pools
 	queue  queue
 	budget budget
+	calls  sync.Pool // of *call, for their memory
 }
 
 // New makes a Proxy; it starts nothing. cfg must be valid.
@@ -47,6 +49,7 @@ func New(cfg Config, deps Deps) *Proxy {
 		deps:   deps,
 		pools:  pools{cfg: cfg, dial: deps.Dial, byID: map[poolKey]*pool{}},
 		queue:  queue{limit: cfg.Queue.Length, lines: map[string]*line{}},
+		calls:  sync.Pool{New: func() any { return new(call) }},
 		budget: budget{ratio: cfg.Retry.Budget, floor: cfg.Retry.MinPerSecond, tokens: cfg.Retry.MinPerSecond},
 	}
 }
@@ -79,7 +82,9 @@ func (p *Proxy) Queued() int { return p.queue.length() }
 // or an *UpstreamError. What goes wrong later is told by a.End and by
 // Result.Broken.
 func (p *Proxy) Serve(ctx context.Context, r *Request, a Answer) (Result, error) {
-	c := call{Proxy: p, r: r, start: time.Now(), body: replay{Body: r.Body}}
+	c := p.calls.Get().(*call)
+	defer c.free()
+	*c = call{Proxy: p, r: r, start: time.Now(), tried: c.tried, body: replay{Body: r.Body}}
 	c.mark = c.start
 	if !r.Ready.IsZero() {
 		c.mark = r.Ready
@@ -104,8 +109,16 @@ type call struct {
 	lease    *routing.Lease
 	tried    []string
 	attempts int
+	ex       exchange  // the latest
 	mark     time.Time // up to here the time spent is accounted for
 	res      Result
+}
+
+// free empties c, but for memory that the next call can use.
+func (c *call) free() {
+	p := c.Proxy
+	*c = call{tried: c.tried[:0]}
+	p.calls.Put(c)
 }
 
 // run is the loop over attempts.

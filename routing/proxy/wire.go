@@ -139,7 +139,9 @@ func (c *call) send(ctx context.Context, cn *conn, more extra) error {
 	if err := checkTarget(c.r); err != nil {
 		return err
 	}
-	if err := cn.SetWriteDeadline(time.Now().Add(c.cfg.Timeouts.Idle)); err != nil {
+	// One deadline for sending what is there and for the first byte of the
+	// answer: two would cost as much as choosing the backend.
+	if err := cn.SetDeadline(time.Now().Add(c.cfg.Timeouts.FirstByte)); err != nil {
 		return err
 	}
 	if err := c.sendFirst(cn, more); err != nil || c.r.Body.Rest == nil {
