@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/warmring/warmring/api/http1"
 	"github.com/warmring/warmring/api/sagemaker"
 	"github.com/warmring/warmring/routing"
 	"github.com/warmring/warmring/routing/proxy"
@@ -94,23 +95,28 @@ func New(cfg Config, deps Deps) (*API, error) {
 func (a *API) Handler() http.Handler { return a }
 
 // Server returns a server for the data plane that is not started: HTTP/1.1,
-// HTTP/2, and HTTP/2 in clear text. Its TLSConfig is set, for ServeTLS with no
-// file names, if the Config has a certificate.
-func (a *API) Server() *http.Server {
+// HTTP/2, and HTTP/2 in clear text, all of it in TLS if the Config has a
+// certificate. It runs h, which is the API or what was put around it.
+func (a *API) Server(h http.Handler) *http1.Server {
 	var protocols http.Protocols
-	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
-	return &http.Server{
-		Addr:              a.cfg.Listen,
-		Handler:           a,
-		TLSConfig:         a.tls,
-		Protocols:         &protocols,
+	return http1.New(http1.Config{
+		Handler:           h,
 		ReadHeaderTimeout: a.cfg.Timeouts.Header,
 		IdleTimeout:       a.cfg.Timeouts.Idle,
 		MaxHeaderBytes:    int(a.cfg.Limits.Header),
-		ErrorLog:          slog.NewLogLogger(a.deps.Log.Handler(), slog.LevelDebug),
-	}
+		TLS:               a.tls,
+		HTTP2: &http.Server{
+			Handler:           h,
+			Protocols:         &protocols,
+			ReadHeaderTimeout: a.cfg.Timeouts.Header,
+			IdleTimeout:       a.cfg.Timeouts.Idle,
+			MaxHeaderBytes:    int(a.cfg.Limits.Header),
+			ErrorLog:          slog.NewLogLogger(a.deps.Log.Handler(), slog.LevelDebug),
+		},
+		ErrorLog: a.deps.Log,
+	})
 }
 
 // ServeHTTP is a request's way through the package.

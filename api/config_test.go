@@ -171,8 +171,8 @@ func TestTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv, served := a.Server(), make(chan error, 1)
-	go func() { served <- srv.ServeTLS(l, "", "") }()
+	srv, served := a.Server(a), make(chan error, 1)
+	go func() { served <- srv.Serve(l) }()
 	defer func() {
 		_ = srv.Close()
 		if err := <-served; !errors.Is(err, http.ErrServerClosed) {

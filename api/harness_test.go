@@ -114,7 +114,7 @@ func newEdge(t testing.TB, epoch *routing.Epoch, change func(*Config, *Deps)) *e
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := e.api.Server()
+	srv := e.api.Server(e.api)
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
 	t.Cleanup(func() {

@@ -11,6 +11,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"sync/atomic"
 	"time"
@@ -156,7 +157,7 @@ func (n *Node) Run(ctx context.Context) error {
 func (n *Node) listen(ctx context.Context) ([]net.Listener, error) {
 	var open []net.Listener
 	for _, s := range []*server{n.api, n.admin} {
-		l, err := n.world.Listen(ctx, "tcp", s.http.Addr)
+		l, err := n.world.Listen(ctx, "tcp", s.listen)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("%s.listen: %w", s.name, err), closeAll(open))
 		}
@@ -237,7 +238,7 @@ func (n *Node) wireServers(version string) error {
 	if err != nil {
 		return err
 	}
-	n.api = newServer("api", edge.Server())
+	n.api = newServer("api", n.cfg.API.Listen, edge.Handler(), func(h http.Handler) httpServer { return edge.Server(h) })
 	desk, err := admin.New(n.cfg.Admin, admin.Deps{
 		Picker: n.picker, Queued: n.proxy.Queued, Ready: n.Ready, Metrics: n.telemetry.Metrics.Handler(), Log: n.log,
 		Router: n.cfg.Router.Name, Version: version, Started: n.world.Now(), Now: n.world.Now,
@@ -245,6 +246,10 @@ func (n *Node) wireServers(version string) error {
 	if err != nil {
 		return err
 	}
-	n.admin = newServer("admin", desk.Server())
+	n.admin = newServer("admin", n.cfg.Admin.Listen, desk, func(h http.Handler) httpServer {
+		srv := desk.Server()
+		srv.Handler = h
+		return srv
+	})
 	return nil
 }

@@ -10,11 +10,19 @@ import (
 	"time"
 )
 
+// httpServer is what http.Server and http1.Server have in common.
+type httpServer interface {
+	Serve(l net.Listener) error
+	Shutdown(ctx context.Context) error
+	Close() error
+}
+
 // server is an HTTP server whose end can be waited for, handlers included: http.Server.Close does not wait for them.
 type server struct {
-	name string
-	http *http.Server
-	addr net.Addr // set before it serves
+	name   string
+	listen string // where it is to listen
+	http   httpServer
+	addr   net.Addr // set before it serves
 
 	mu      sync.Mutex // guards running and closed
 	running int
@@ -22,17 +30,17 @@ type server struct {
 	idle    chan struct{} // closed when closed and nothing runs
 }
 
-func newServer(name string, srv *http.Server) *server {
-	s := &server{name: name, http: srv, idle: make(chan struct{})}
-	inner := srv.Handler
-	srv.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+// newServer makes a server from what build makes of a handler.
+func newServer(name, listen string, inner http.Handler, build func(http.Handler) httpServer) *server {
+	s := &server{name: name, listen: listen, idle: make(chan struct{})}
+	s.http = build(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.enter() {
 			http.Error(w, "shutting down", http.StatusServiceUnavailable)
 			return
 		}
 		defer s.leave()
 		inner.ServeHTTP(w, r)
-	})
+	}))
 	return s
 }
 
@@ -55,12 +63,7 @@ func (s *server) leave() {
 
 // serve blocks until the server is stopped or its listener fails.
 func (s *server) serve(l net.Listener) error {
-	var err error
-	if s.http.TLSConfig != nil {
-		err = s.http.ServeTLS(l, "", "")
-	} else {
-		err = s.http.Serve(l)
-	}
+	err := s.http.Serve(l)
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}

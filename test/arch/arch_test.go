@@ -21,9 +21,10 @@ var layers = map[string][]string{
 	"routing":           {"routing/prefix"},
 	"routing/proxy":     {"routing"},
 	"api/openai":        {"routing/prefix"},
+	"api/http1":         {},
 	"api/sagemaker":     {"routing", "routing/prefix", "routing/proxy"},
-	"api":               {"routing", "routing/prefix", "routing/proxy", "api/openai", "api/sagemaker"},
-	"api/admin":         {"routing", "routing/prefix", "routing/proxy", "api"},
+	"api":               {"routing", "routing/prefix", "routing/proxy", "api/http1", "api/openai", "api/sagemaker"},
+	"api/admin":         {"routing", "routing/prefix", "routing/proxy", "api", "api/openai", "api/sagemaker"},
 	"node/telemetry":    {"routing", "routing/proxy", "api"},
 	"node":              {"routing", "routing/prefix", "routing/proxy", "api", "api/admin", "node/telemetry"},
 	"cmd/warmring":      {"*"},
@@ -40,7 +41,7 @@ var bans = []struct {
 	reason  string
 }{
 	{module + "/test/", []string{"cmd/warmring", "test/"}, "test code is for tests and for the demo"},
-	{"github.com/cespare/xxhash", []string{"routing", "routing/prefix", "api/openai"}, "hashes decide where a request goes, so they are made in the pure core"},
+	{"github.com/cespare/xxhash", []string{"routing", "routing/prefix", "api/openai", "test/modelserver"}, "hashes decide where a request goes, so they are made in the pure core"},
 	{"go.opentelemetry.io/otel/sdk", []string{"node/telemetry", "test/"}, "the rest gets API values, so that a test can pass its own"},
 	{"go.opentelemetry.io/otel/exporters", []string{"node/telemetry", "test/"}, "as above"},
 	{"github.com/prometheus/", []string{"node/telemetry"}, "one place names the metrics"},

@@ -1,0 +1,187 @@
+package http1
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// facts are what counts of the header at the time of WriteHeader.
+type facts struct {
+	date     bool // has one, if only nil
+	typed    bool // the Content-Type needs no guess
+	identity bool // the body ends with the connection, as the handler wants it
+	trailers bool
+}
+
+// declare takes the facts from the header.
+func (x *exchange) declare() {
+	h := x.header
+	if v := h["Content-Length"]; len(v) > 0 {
+		if n, err := strconv.ParseInt(v[0], 10, 64); err == nil && n >= 0 {
+			x.length = n
+		}
+	}
+	_, typed := h["Content-Type"]
+	x.facts.typed = typed || first(h["Content-Encoding"]) != "" || first(h["Transfer-Encoding"]) != ""
+	_, x.facts.date = h["Date"]
+	x.facts.identity = first(h["Transfer-Encoding"]) == "identity"
+	x.closing = x.closing || httpguts.HeaderValuesContainsToken(h["Connection"], "close")
+	for _, names := range h["Trailer"] {
+		x.facts.trailers = true
+		for name := range strings.SplitSeq(names, ",") {
+			name = http.CanonicalHeaderKey(strings.TrimSpace(name))
+			if httpguts.ValidHeaderFieldName(name) && httpguts.ValidTrailerHeader(name) {
+				x.trailers = append(x.trailers, name)
+			}
+		}
+	}
+	for name := range h {
+		x.facts.trailers = x.facts.trailers || strings.HasPrefix(name, http.TrailerPrefix)
+	}
+}
+
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
+}
+
+// appendFrame appends the fields that depend on the body, of which held and
+// then p come first, and the end of the head.
+func (x *exchange) appendFrame(b, held, p []byte, last bool) []byte {
+	x.framed = true
+	begins := held
+	if len(begins) == 0 {
+		begins = p
+	}
+	x.settleBody()
+	isHead, hasBody := x.r.Method == http.MethodHead, bodyAllowed(x.status)
+	if !x.facts.date {
+		b = append(append(append(b, "Date: "...), x.c.server.now()...), "\r\n"...)
+	}
+	if last && x.length < 0 && hasBody && !x.facts.trailers && !x.facts.identity && (!isHead || len(begins) > 0) {
+		x.length = int64(len(begins))
+		b = append(strconv.AppendInt(append(b, "Content-Length: "...), x.length, 10), "\r\n"...)
+	}
+	if !x.facts.typed && hasBody && len(begins) > 0 {
+		b = append(append(append(b, "Content-Type: "...), http.DetectContentType(begins)...), "\r\n"...)
+	}
+	old := !x.r.ProtoAtLeast(1, 1)
+	if !isHead && hasBody && x.length < 0 { // its end must show
+		x.chunked = !old && !x.facts.identity
+		x.closing = x.closing || !x.chunked
+	}
+	switch {
+	case x.closing && !old:
+		b = append(b, "Connection: close\r\n"...)
+	case !x.closing && old:
+		b = append(b, "Connection: keep-alive\r\n"...)
+	}
+	if x.chunked {
+		b = append(b, "Transfer-Encoding: chunked\r\n"...)
+	}
+	return append(b, "\r\n"...)
+}
+
+// settleBody decides whether the connection outlives a request whose body the
+// handler has not read to its end. Many clients read no answer before they
+// have sent all, so it reads what is little; in full duplex that comes later.
+func (x *exchange) settleBody() {
+	switch {
+	case x.c.server.stopping(), x.status == http.StatusSwitchingProtocols:
+		x.closing = true
+	case x.expects && x.body.state.Load() != whole:
+		// Whether the client sends the body now is up to it.
+		x.closing = true
+	case !x.duplex && !x.closing && !x.body.drain():
+		x.closing = true
+	}
+}
+
+// appendHeader appends the handler's fields, without those of the framing and,
+// where the answer must not have one, without those of a body.
+func (x *exchange) appendHeader(b []byte, informs bool) []byte {
+	names := x.c.names[:0]
+	for name := range x.header {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		switch name {
+		case "Transfer-Encoding":
+			continue
+		case "Connection":
+			if !informs {
+				continue // ours to say
+			}
+		case "Content-Length":
+			if x.length >= 0 && !informs && bodyAllowed(x.status) {
+				b = append(strconv.AppendInt(append(b, "Content-Length: "...), x.length, 10), "\r\n"...)
+			}
+			continue
+		case "Content-Type":
+			if x.status == http.StatusNotModified {
+				continue
+			}
+		}
+		if httpguts.ValidHeaderFieldName(name) {
+			b = appendField(b, name, x.header[name])
+		}
+	}
+	clear(names)
+	x.c.names = names
+	return b
+}
+
+// appendTrailers appends those that were announced, and those that the handler
+// marks with http.TrailerPrefix.
+func (x *exchange) appendTrailers(b []byte) []byte {
+	for _, name := range x.trailers {
+		b = appendField(b, name, x.header[name])
+	}
+	for name, values := range x.header {
+		if name, ok := strings.CutPrefix(name, http.TrailerPrefix); ok && httpguts.ValidHeaderFieldName(name) {
+			b = appendField(b, name, values)
+		}
+	}
+	return b
+}
+
+// appendField appends a field of each value, none of which can end its line.
+func appendField(b []byte, name string, values []string) []byte {
+	for _, v := range values {
+		b = append(append(b, name...), ": "...)
+		v = strings.Trim(v, " \t\r\n")
+		at := len(b)
+		b = append(b, v...)
+		for i := at; i < len(b); i++ {
+			if b[i] == '\r' || b[i] == '\n' {
+				b[i] = ' '
+			}
+		}
+		b = append(b, "\r\n"...)
+	}
+	return b
+}
+
+func appendStatus(b []byte, is11 bool, status int) []byte {
+	version := "HTTP/1.0 "
+	if is11 {
+		version = "HTTP/1.1 "
+	}
+	b = append(strconv.AppendInt(append(b, version...), int64(status), 10), ' ')
+	if text := http.StatusText(status); text != "" {
+		return append(append(b, text...), "\r\n"...)
+	}
+	return append(strconv.AppendInt(append(b, "status code "...), int64(status), 10), "\r\n"...)
+}
+
+// bodyAllowed: answers of this status have a body (RFC 9110, section 6.4.1).
+func bodyAllowed(status int) bool {
+	return status >= 200 && status != http.StatusNoContent && status != http.StatusNotModified
+}
