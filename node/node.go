@@ -48,6 +48,7 @@ type Node struct {
 	log   *slog.Logger
 
 	telemetry *telemetry.Telemetry
+	recent    *telemetry.Recent
 	picker    *routing.Picker
 	proxy     *proxy.Proxy
 	fleet     *fleet
@@ -92,7 +93,8 @@ func (n *Node) wireRouting() error {
 		return err
 	}
 	n.picker = routing.NewPicker(routing.PickerConfig{})
-	n.fleet = newFleet(1, salt, n.picker, n.telemetry.Metrics.SetFleet, n.cfg.Shutdown.Grace, n.log)
+	n.recent = telemetry.NewRecent(n.picker, n.world.Now)
+	n.fleet = newFleet(1, salt, n.picker, n.setFleet, n.cfg.Shutdown.Grace, n.log)
 	if err := n.fleet.want(n.cfg.fleet()); err != nil {
 		return err
 	}
@@ -231,7 +233,7 @@ func (n *Node) Log() *slog.Logger { return n.log }
 // wireServers makes the two HTTP servers.
 func (n *Node) wireServers(version string) error {
 	edge, err := api.New(n.cfg.API, api.Deps{
-		Epoch: n.picker.Epoch, Proxy: n.proxy, Observer: n.telemetry.Metrics, Tracing: n.telemetry.Tracing(),
+		Epoch: n.picker.Epoch, Proxy: n.proxy, Observer: observers{n.telemetry.Metrics, n.recent}, Tracing: n.telemetry.Tracing(),
 		Tracer: n.telemetry.Tracer(), Propagator: n.telemetry.Propagator(), Log: n.log, Ready: n.Ready,
 		RouterName: n.cfg.Router.Name, Now: n.world.Now,
 	})
@@ -240,7 +242,7 @@ func (n *Node) wireServers(version string) error {
 	}
 	n.api = newServer("api", n.cfg.API.Listen, edge.Handler(), func(h http.Handler) httpServer { return edge.Server(h) })
 	desk, err := admin.New(n.cfg.Admin, admin.Deps{
-		Picker: n.picker, Queued: n.proxy.Queued, Ready: n.Ready, Metrics: n.telemetry.Metrics.Handler(), Log: n.log,
+		Picker: n.picker, Queued: n.proxy.Queued, Ready: n.Ready, Metrics: n.telemetry.Metrics.Handler(), Traffic: n.traffic, Log: n.log,
 		Router: n.cfg.Router.Name, Version: version, Started: n.world.Now(), Now: n.world.Now,
 	})
 	if err != nil {

@@ -1,5 +1,5 @@
 // Package admin is a router's admin listener: what it knows, as JSON; what a
-// request would do; metrics and profiles. The types of its answers are those
+// request would do; the dashboard; metrics and profiles. The types of its answers are those
 // that the command line decodes.
 package admin
 
@@ -30,9 +30,10 @@ type Picker interface {
 // Deps are the parts of a node that an Admin shows.
 type Deps struct {
 	Picker  Picker
-	Queued  func() int   // requests that wait for a slot; nil: none can
-	Ready   func() error // nil: always ready
-	Metrics http.Handler // for /metrics; nil: no such route
+	Queued  func() int                  // requests that wait for a slot; nil: none can
+	Ready   func() error                // nil: always ready
+	Metrics http.Handler                // for /metrics; nil: no such route
+	Traffic func(now time.Time) Traffic // of the last minutes; nil: not known
 	Log     *slog.Logger
 	Router  string           // its name
 	Version string           // of the program
@@ -42,10 +43,11 @@ type Deps struct {
 
 // Admin serves the admin routes. It is safe for concurrent use.
 type Admin struct {
-	cfg   Config
-	deps  Deps
-	mux   *http.ServeMux
-	token []byte // its SHA-256; nil: none is asked for
+	cfg    Config
+	deps   Deps
+	mux    *http.ServeMux
+	token  []byte // its SHA-256; nil: none is asked for
+	policy string // the page's Content-Security-Policy
 }
 
 // maxBody bounds a body to explain, in bytes.
@@ -57,7 +59,7 @@ var document []byte
 // New makes an Admin from a valid Config; it reads the token file and starts
 // nothing.
 func New(cfg Config, deps Deps) (*Admin, error) {
-	a := &Admin{cfg: cfg, deps: deps, mux: http.NewServeMux()}
+	a := &Admin{cfg: cfg, deps: deps, mux: http.NewServeMux(), policy: pagePolicy(page)}
 	if a.deps.Now == nil {
 		a.deps.Now = time.Now
 	}
@@ -83,7 +85,10 @@ func (a *Admin) routes() {
 	a.mux.HandleFunc("GET /admin/v1/endpoints", a.endpoints)
 	a.mux.HandleFunc("GET /admin/v1/backends", a.backends)
 	a.mux.HandleFunc("POST /admin/v1/explain", a.explain)
+	a.mux.HandleFunc("GET /admin/v1/snapshot", a.snapshot)
 	a.mux.HandleFunc("GET /admin/v1/openapi.json", a.openapi)
+	a.mux.HandleFunc("GET "+pagePath+"{$}", a.ui)
+	a.mux.HandleFunc("GET /ui", a.toPage)
 	if a.deps.Metrics != nil {
 		a.mux.Handle("GET /metrics", a.deps.Metrics)
 	}
@@ -127,7 +132,7 @@ func (a *Admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 var errToken = errors.New("missing or wrong token: send it as `Authorization: Bearer TOKEN`")
 
 func (a *Admin) authorised(r *http.Request) bool {
-	if a.token == nil {
+	if a.token == nil || r.URL.Path == pagePath || r.URL.Path == "/ui" {
 		return true
 	}
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")

@@ -235,7 +235,7 @@ func TestDocument(t *testing.T) {
 		Paths   map[string]map[string]any
 	}
 	ask(t, a, "GET", "/admin/v1/openapi.json", "", &doc)
-	if len(doc.Paths) != 6 || !strings.HasPrefix(doc.OpenAPI, "3.") {
+	if len(doc.Paths) != 7 || !strings.HasPrefix(doc.OpenAPI, "3.") {
 		t.Errorf("OpenAPI %s, %d paths", doc.OpenAPI, len(doc.Paths))
 	}
 	for path, methods := range doc.Paths {
@@ -257,6 +257,7 @@ func TestSchemas(t *testing.T) {
 	ask(t, newAdmin(t, Default(), nil), "GET", "/admin/v1/openapi.json", "", &doc)
 	for name, v := range map[string]any{
 		"Status": Status{}, "Epoch": Epoch{}, "Endpoint": EndpointStatus{}, "Backend": BackendStatus{}, "Explanation": Explanation{}, "Error": Error{},
+		"Snapshot": Snapshot{}, "Figures": Figures{}, "BackendTraffic": BackendTraffic{}, "Change": Change{},
 	} {
 		var want []string
 		for field := range reflect.TypeOf(v).Fields() {

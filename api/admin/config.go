@@ -11,7 +11,8 @@ import (
 // Config is the admin listener.
 type Config struct {
 	Listen string `yaml:"listen"` // host:port
-	// TokenFile holds the bearer token that every route but health asks for.
+	// TokenFile holds the bearer token that every route but the dashboard's page asks
+	// for.
 	// Empty: none is asked for.
 	TokenFile string `yaml:"token_file"`
 	// Insecure allows to listen beyond the loopback interface without a token.

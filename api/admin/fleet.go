@@ -12,21 +12,32 @@ import (
 func (a *Admin) status(w http.ResponseWriter, _ *http.Request) {
 	e := a.deps.Picker.Epoch()
 	s := Status{
-		Router: a.deps.Router, Version: a.deps.Version, Started: a.deps.Started, Ready: true,
-		Epoch: e.ID(), Digest: digest(e), Endpoints: len(e.Endpoints()), Backends: len(e.Backends()),
+		Router: a.deps.Router, Version: a.deps.Version, Started: a.deps.Started,
+		Epoch: e.ID(), Digest: digest(e), Endpoints: len(e.Endpoints()), Backends: len(e.Backends()), Queued: a.queued(),
 	}
 	for _, l := range a.deps.Picker.Snapshot(a.deps.Now()) {
 		s.InFlight += l.InFlight
 	}
-	if a.deps.Queued != nil {
-		s.Queued = a.deps.Queued()
-	}
-	if a.deps.Ready != nil {
-		if err := a.deps.Ready(); err != nil {
-			s.Ready, s.NotReady = false, err.Error()
-		}
-	}
+	s.Ready, s.NotReady = a.ready()
 	a.write(w, http.StatusOK, s)
+}
+
+func (a *Admin) queued() int {
+	if a.deps.Queued == nil {
+		return 0
+	}
+	return a.deps.Queued()
+}
+
+// ready says whether the router is, and if not, why.
+func (a *Admin) ready() (ready bool, why string) {
+	if a.deps.Ready == nil {
+		return true, ""
+	}
+	if err := a.deps.Ready(); err != nil {
+		return false, err.Error()
+	}
+	return true, ""
 }
 
 func digest(e *routing.Epoch) string { return fmt.Sprintf("%016x", e.Digest()) }

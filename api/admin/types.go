@@ -96,6 +96,64 @@ type Candidate struct {
 	Reason   string  `json:"reason,omitempty"` // why it is not eligible
 }
 
+// Snapshot is what the dashboard shows: one router's last five minutes. A figure
+// that is not known is null, never 0.
+type Snapshot struct {
+	At           time.Time         `json:"at"`
+	Router       string            `json:"router"`
+	Version      string            `json:"version"`
+	Started      time.Time         `json:"started"`
+	Ready        bool              `json:"ready"`
+	NotReady     string            `json:"not_ready,omitempty"` // why
+	Epoch        string            `json:"epoch"`               // generation.number
+	Digest       string            `json:"digest"`              // hexadecimal
+	InFlight     int               `json:"in_flight"`
+	Queued       int               `json:"queued"`          // requests that wait for a slot
+	Now          Figures           `json:"now"`             // of about the last ten seconds
+	Decisions    map[string]uint64 `json:"decisions"`       // choices of a server in that time, by reason; a reason without choices is left out
+	OverheadP50  *float64          `json:"overhead_p50_ms"` // that this router adds, median
+	HistoryStep  float64           `json:"history_step_s"`
+	HistoryUntil time.Time         `json:"history_until"` // where the last step of History ends
+	History      []Figures         `json:"history"`       // oldest first, at most 60
+	Backends     []BackendTraffic  `json:"backends"`      // of the fleet, by id
+	Changes      []Change          `json:"changes"`       // newest first, at most 50
+}
+
+// Figures are about the requests that ended in a span of time.
+type Figures struct {
+	Seconds  float64  `json:"seconds"` // that the span is long
+	Requests float64  `json:"requests_per_s"`
+	Errors   float64  `json:"errors_per_s"` // 5xx, 429 and broken answers, as clients saw them
+	HitRate  *float64 `json:"hit_rate"`     // 0..1: cached of all prompt tokens, as the servers report them
+	TTFTp50  *float64 `json:"ttft_p50_ms"`  // streamed answers only
+	TTFTp90  *float64 `json:"ttft_p90_ms"`
+	InFlight *float64 `json:"in_flight"` // mean
+}
+
+// BackendTraffic is one model server's state and its figures of about the last
+// minute.
+type BackendTraffic struct {
+	ID           string     `json:"id"`
+	Endpoint     string     `json:"endpoint"`
+	Variant      string     `json:"variant"`
+	State        string     `json:"state"`
+	MaxInFlight  int        `json:"max_inflight"` // 0: no limit
+	InFlight     int        `json:"in_flight"`
+	Prefill      int64      `json:"prefill"`       // token equivalents of prompts without a first token yet
+	EjectedUntil *time.Time `json:"ejected_until"` // null when it is not
+	BusyUntil    *time.Time `json:"busy_until"`    // null when it is not
+	Share        *float64   `json:"share"`         // 0..1: of all servers' requests
+	Minute       Figures    `json:"minute"`
+}
+
+// Change is something that happened to the fleet.
+type Change struct {
+	At      time.Time `json:"at"`
+	Kind    string    `json:"kind"`
+	Subject string    `json:"subject"` // the servers or endpoints that it is about
+	Epoch   string    `json:"epoch"`   // that carries it; empty for what only this router saw
+}
+
 // Error is the body of every answer that is not 2xx.
 type Error struct {
 	Error ErrorDetail `json:"error"`

@@ -198,6 +198,7 @@ func (d *demo) present(ctx context.Context, n *node.Node, out io.Writer) error {
 const demoGuide = `warmring demo: 1 router, {{.Backends}} simulated model servers. Ctrl-C stops it.
 
   OpenAI API   http://{{.API}}/v1   model "{{.Model}}", any API key
+  dashboard    http://{{.Admin}}/ui/
   admin API    http://{{.Admin}}/admin/v1/status
   metrics      http://{{.Admin}}/metrics
 

@@ -59,9 +59,8 @@ func (m *Metrics) Observe(_ context.Context, r *api.Record) {
 	s.observePace(&r.Result)
 }
 
-// observePace takes only good streamed answers: the first byte of a unary one is its last, and an error comes early.
 func (s *series) observePace(r *proxy.Result) {
-	if !r.Stream || r.Broken != nil || r.Status >= http.StatusBadRequest {
+	if !hasPace(r) {
 		return
 	}
 	s.ttft.Observe(r.FirstByte.Seconds())
@@ -69,6 +68,11 @@ func (s *series) observePace(r *proxy.Result) {
 		generating := r.Total - r.Overhead - r.FirstByte
 		s.tpot.Observe(max(generating, time.Duration(0)).Seconds() / float64(rest))
 	}
+}
+
+// hasPace is true for good streamed answers only: the first byte of a unary one is its last, and an error comes early.
+func hasPace(r *proxy.Result) bool {
+	return r.Stream && r.Broken == nil && r.Status < http.StatusBadRequest
 }
 
 // resolve finds the handles of k, and makes them at its first use.
