@@ -18,7 +18,7 @@ const (
 	maxDiscard  = 64 << 10 // bytes read to save a connection whose answer nobody wants
 	sweepEvery  = 5 * time.Second
 	copyBuffer  = 32 << 10
-	joinedWrite = 64 << 10 // request head and body up to here go out in one buffer
+	joinedWrite = 16 << 10 // request head and body up to here are copied into one buffer; beyond, the kernel joins them
 )
 
 // conn is one connection to a backend. One goroutine uses it at a time: the
