@@ -202,10 +202,14 @@ const demoGuide = `warmring demo: 1 router, {{.Backends}} simulated model server
   admin API    http://{{.Admin}}/admin/v1/status
   metrics      http://{{.Admin}}/metrics
 
-Try:
+Ask two questions about one document. Both go to the same server, and the second finds the document in its cache:
 
-  curl http://{{.API}}/v1/chat/completions -H 'Content-Type: application/json' -i \
-    -d '{"model": "{{.Model}}", "messages": [{"role": "user", "content": "Hello"}]}'
+  DOC=$(printf 'All happy families are alike. %.0s' $(seq 300))
+  for Q in Who? Why?; do
+    curl -si http://{{.API}}/v1/chat/completions -H 'Content-Type: application/json' -d "{\"model\": \"{{.Model}}\",
+      \"messages\": [{\"role\": \"system\", \"content\": \"$DOC\"}, {\"role\": \"user\", \"content\": \"$Q\"}]}" |
+    grep -oiE 'X-Warmring-(Backend|Decision).*|"prompt_tokens":[0-9]*|"cached_tokens":[0-9]*'
+  done
 
   warmring status   --admin http://{{.Admin}}
   warmring backends --admin http://{{.Admin}}
