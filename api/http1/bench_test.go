@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"sync"
@@ -138,4 +139,35 @@ func post(c net.Conn, request []byte, n int) error {
 		}
 	}
 	return nil
+}
+
+// BenchmarkHeads reads a head in the way that any takes, and in the plain one's.
+func BenchmarkHeads(b *testing.B) {
+	raw := []byte("POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nUser-Agent: bench/1\r\nContent-Type: application/json\r\n" +
+		"Accept: application/json\r\nAuthorization: Bearer 0123456789abcdef\r\nContent-Length: 4096\r\n\r\n")
+	b.Run("any", func(b *testing.B) {
+		b.ReportAllocs()
+		src := bytes.NewReader(nil)
+		in := bufio.NewReader(src)
+		for b.Loop() {
+			src.Reset(raw)
+			in.Reset(src)
+			var h head
+			h.feed(raw)
+			r, err := http.ReadRequest(in)
+			if err != nil || check(r, &h) != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("plain", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			var h head
+			n := h.feed(raw)
+			if !parsePlain(new(http.Request), new(url.URL), raw[:n], &h) {
+				b.Fatal("not plain")
+			}
+		}
+	})
 }

@@ -27,7 +27,8 @@ const (
 // goroutine that outlives the handler, hence the atomics.
 type body struct {
 	x      *exchange
-	src    io.ReadCloser // net/http's, which takes care of concurrent reads; nil: no body
+	src    io.Reader // fixed, or net/http's; both take care of concurrent reads; nil: no body
+	fixed  fixed
 	state  atomic.Int32
 	closed atomic.Bool
 	left   atomic.Int64 // of its length; at most 0 if that is not known
@@ -66,7 +67,9 @@ func (b *body) end(err error) {
 	if !b.state.CompareAndSwap(open, whole) {
 		return
 	}
-	b.x.r.Trailer = b.x.parsed.Trailer
+	if b.x.parsed != nil {
+		b.x.r.Trailer = b.x.parsed.Trailer
+	}
 	b.x.c.watch.arm(&b.x.ctx)
 }
 

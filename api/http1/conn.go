@@ -48,7 +48,6 @@ type conn struct {
 	write writer
 
 	header http.Header // for the next answer
-	names  []string    // of an answer's header, while it is written
 	served bool        // a request, at least
 	given  bool        // handed to the HTTP/2 server
 	unread bool        // a body may still be on its way, or somebody reading it
@@ -88,12 +87,12 @@ func (c *conn) serve() {
 			c.handOver(replay(buffered, c.nc))
 			return
 		}
-		r, err := c.readRequest()
+		x, err := c.readRequest()
 		if err != nil {
 			c.refuse(err)
 			return
 		}
-		if !c.exchange(r) || !c.rest() {
+		if !c.exchange(x) || !c.rest() {
 			return
 		}
 	}
@@ -221,8 +220,7 @@ func (c *conn) handOver(nc net.Conn) {
 
 // exchange has the handler serve a request, and reports whether the connection
 // can take another one.
-func (c *conn) exchange(r *http.Request) bool {
-	x := newExchange(c, r)
+func (c *conn) exchange(x *exchange) bool {
 	c.src.deadline.put(time.Time{})
 	c.watch.begin(&x.ctx)
 	if c.phase.Load() == ended { // before kill could see the context
@@ -264,7 +262,7 @@ func (c *conn) run(x *exchange) (returned bool) {
 			c.server.log.Error("panic while serving a request", "remote", c.remote, "panic", v, "stack", string(debug.Stack()))
 		}
 	}()
-	c.handler(x.r).ServeHTTP(x, x.r)
+	c.handler(&x.r).ServeHTTP(x, &x.r)
 	return true
 }
 

@@ -12,6 +12,7 @@ type requestContext struct {
 
 	mu    sync.Mutex // guards what follows
 	ended bool
+	hook  func()          // to be called at the end; nil: nothing
 	real  context.Context //nolint:containedctx // this one's other half
 	stop  context.CancelFunc
 }
@@ -28,6 +29,30 @@ func (c *requestContext) Done() <-chan struct{} {
 		}
 	}
 	return c.real.Done()
+}
+
+// AfterFunc has f called when the request's client leaves, unless stop comes
+// before that, which stop reports. It costs a fraction of context.AfterFunc,
+// since no real context is needed. f must not block.
+func (c *requestContext) AfterFunc(f func()) (stop func() bool) {
+	c.mu.Lock()
+	first := !c.ended && c.hook == nil
+	if first {
+		c.hook = f
+	}
+	c.mu.Unlock()
+	if !first {
+		return context.AfterFunc(c, f)
+	}
+	return c.unhook
+}
+
+func (c *requestContext) unhook() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	hooked := c.hook != nil
+	c.hook = nil
+	return hooked
 }
 
 func (c *requestContext) Err() error {
@@ -55,9 +80,13 @@ func (c *requestContext) Value(key any) any {
 func (c *requestContext) cancel() {
 	c.mu.Lock()
 	c.ended = true
-	stop := c.stop
+	stop, hook := c.stop, c.hook
+	c.hook = nil
 	c.mu.Unlock()
 	if stop != nil {
 		stop()
+	}
+	if hook != nil { // last: whoever it stops asks Err for the reason
+		hook()
 	}
 }

@@ -2,7 +2,9 @@ package http1
 
 import (
 	"errors"
+	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"sync"
@@ -28,8 +30,9 @@ var errOver = errors.New("http1: the request is over")
 // behind does no harm with it.
 type exchange struct {
 	c      *conn
-	r      *http.Request
-	parsed *http.Request // as it came from the parser, which adds trailers to it
+	r      http.Request
+	parsed *http.Request // if net/http's parser made it: gets the trailers
+	url    url.URL       // r's, if ours did
 	ctx    requestContext
 	body   body
 
@@ -56,22 +59,54 @@ type exchange struct {
 	mayContinue bool
 }
 
-func newExchange(c *conn, r *http.Request) *exchange {
-	x := &exchange{c: c, parsed: r, ctx: requestContext{Context: c.base}, header: c.header, length: -1, closing: r.Close}
+func newExchange(c *conn) *exchange {
+	x := &exchange{c: c, ctx: requestContext{Context: c.base}, header: c.header, length: -1}
 	c.header = nil
 	if x.header == nil {
 		x.header = http.Header{}
 	}
-	x.r = r.WithContext(&x.ctx)
-	x.r.RemoteAddr, x.r.TLS = c.remote, c.tls
-	if r.Body != http.NoBody {
-		x.body.x, x.body.src = x, r.Body
-		x.body.left.Store(r.ContentLength)
-		x.r.Body = &x.body
-		x.expects = len(r.Header["Expect"]) > 0 && r.ProtoAtLeast(1, 1) && expectsContinue(r)
-		x.mayContinue = x.expects
-	}
 	return x
+}
+
+// parse makes the request of a head that is plain, and reports whether it is.
+func (x *exchange) parse(b []byte, h *head) bool {
+	x.r = *new(http.Request).WithContext(&x.ctx) // allocates nothing
+	if !parsePlain(&x.r, &x.url, b, h) {
+		return false
+	}
+	x.r.Body = http.NoBody
+	if n := x.r.ContentLength; n > 0 {
+		x.body.fixed.in, x.body.fixed.left = x.c.in, n
+		x.adopt(&x.body.fixed)
+	} else {
+		x.adopt(nil)
+	}
+	return true
+}
+
+// take makes the request of one that net/http's parser has made.
+func (x *exchange) take(r *http.Request) {
+	x.parsed = r
+	x.r = *r.WithContext(&x.ctx)
+	if r.Body != http.NoBody {
+		x.adopt(r.Body)
+	} else {
+		x.adopt(nil)
+	}
+}
+
+// adopt completes the request, whose body comes from src. nil: it has none.
+func (x *exchange) adopt(src io.Reader) {
+	x.r.RemoteAddr, x.r.TLS = x.c.remote, x.c.tls
+	x.closing = x.r.Close
+	if src == nil {
+		return
+	}
+	x.body.x, x.body.src = x, src
+	x.body.left.Store(x.r.ContentLength)
+	x.r.Body = &x.body
+	x.expects = len(x.r.Header["Expect"]) > 0 && x.r.ProtoAtLeast(1, 1) && expectsContinue(&x.r)
+	x.mayContinue = x.expects
 }
 
 // Header is the answer's; after WriteHeader, only trailers can be set.
@@ -96,7 +131,6 @@ func (x *exchange) WriteHeader(status int) {
 		return
 	}
 	x.status = status
-	x.declare()
 	out := x.room(0)
 	*out = appendStatus((*out)[:0], x.r.ProtoAtLeast(1, 1), status)
 	*out = x.appendHeader(*out, false)

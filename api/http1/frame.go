@@ -2,7 +2,6 @@ package http1
 
 import (
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -17,20 +16,34 @@ type facts struct {
 	trailers bool
 }
 
-// declare takes the facts from the header.
-func (x *exchange) declare() {
-	h := x.header
-	if v := h["Content-Length"]; len(v) > 0 {
-		if n, err := strconv.ParseInt(v[0], 10, 64); err == nil && n >= 0 {
+// declare takes the facts from a field of the header.
+func (x *exchange) declare(name string, values []string) {
+	switch name {
+	case "Content-Length":
+		if n, err := strconv.ParseInt(first(values), 10, 64); err == nil && n >= 0 {
 			x.length = n
 		}
+	case "Content-Type":
+		x.facts.typed = true
+	case "Content-Encoding":
+		x.facts.typed = x.facts.typed || first(values) != ""
+	case "Transfer-Encoding":
+		x.facts.typed = x.facts.typed || first(values) != ""
+		x.facts.identity = first(values) == "identity"
+	case "Date":
+		x.facts.date = true
+	case "Connection":
+		x.closing = x.closing || httpguts.HeaderValuesContainsToken(values, "close")
+	case "Trailer":
+		x.announce(values)
+	default:
+		x.facts.trailers = x.facts.trailers || strings.HasPrefix(name, http.TrailerPrefix)
 	}
-	_, typed := h["Content-Type"]
-	x.facts.typed = typed || first(h["Content-Encoding"]) != "" || first(h["Transfer-Encoding"]) != ""
-	_, x.facts.date = h["Date"]
-	x.facts.identity = first(h["Transfer-Encoding"]) == "identity"
-	x.closing = x.closing || httpguts.HeaderValuesContainsToken(h["Connection"], "close")
-	for _, names := range h["Trailer"] {
+}
+
+// announce notes the trailers that the header's Trailer fields list.
+func (x *exchange) announce(lists []string) {
+	for _, names := range lists {
 		x.facts.trailers = true
 		for name := range strings.SplitSeq(names, ",") {
 			name = http.CanonicalHeaderKey(strings.TrimSpace(name))
@@ -38,9 +51,6 @@ func (x *exchange) declare() {
 				x.trailers = append(x.trailers, name)
 			}
 		}
-	}
-	for name := range h {
-		x.facts.trailers = x.facts.trailers || strings.HasPrefix(name, http.TrailerPrefix)
 	}
 }
 
@@ -104,14 +114,13 @@ func (x *exchange) settleBody() {
 }
 
 // appendHeader appends the handler's fields, without those of the framing and,
-// where the answer must not have one, without those of a body.
+// where the answer must not have one, without those of a body. Unless the
+// answer only informs, it declares them.
 func (x *exchange) appendHeader(b []byte, informs bool) []byte {
-	names := x.c.names[:0]
-	for name := range x.header {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for name, values := range x.header {
+		if !informs {
+			x.declare(name, values)
+		}
 		switch name {
 		case "Transfer-Encoding":
 			continue
@@ -130,11 +139,9 @@ func (x *exchange) appendHeader(b []byte, informs bool) []byte {
 			}
 		}
 		if httpguts.ValidHeaderFieldName(name) {
-			b = appendField(b, name, x.header[name])
+			b = appendField(b, name, values)
 		}
 	}
-	clear(names)
-	x.c.names = names
 	return b
 }
 
@@ -156,7 +163,9 @@ func (x *exchange) appendTrailers(b []byte) []byte {
 func appendField(b []byte, name string, values []string) []byte {
 	for _, v := range values {
 		b = append(append(b, name...), ": "...)
-		v = strings.Trim(v, " \t\r\n")
+		if v != "" && (v[0] <= ' ' || v[len(v)-1] <= ' ') {
+			v = strings.Trim(v, " \t\r\n")
+		}
 		at := len(b)
 		b = append(b, v...)
 		for i := at; i < len(b); i++ {

@@ -110,18 +110,18 @@ func named(line []byte, name string) bool {
 	return true
 }
 
-// readHead waits until a whole head is in the reader.
-func (c *conn) readHead() (head, error) {
+// readHead waits until a whole head is in the reader, and returns its length.
+func (c *conn) readHead() (head, int, error) {
 	var h head
 	most := c.server.cfg.MaxHeaderBytes
 	for timed := false; ; {
 		b, _ := c.in.Peek(c.in.Buffered()) // cannot fail
 		n := h.feed(b)
 		if n > most || n == 0 && len(b) >= most {
-			return h, &refusal{http.StatusRequestHeaderFieldsTooLarge, ""}
+			return h, 0, &refusal{http.StatusRequestHeaderFieldsTooLarge, ""}
 		}
 		if n > 0 {
-			return h, nil
+			return h, n, nil
 		}
 		if !timed {
 			timed = true
@@ -134,20 +134,25 @@ func (c *conn) readHead() (head, error) {
 			if errors.Is(err, io.EOF) && len(b) > 0 {
 				err = malformed("the request is not complete")
 			}
-			return h, err
+			return h, 0, err
 		}
 	}
 }
 
 // readRequest reads a request up to its body.
-func (c *conn) readRequest() (*http.Request, error) {
+func (c *conn) readRequest() (*exchange, error) {
 	if c.served { // RFC 9112, section 2.2: old clients send an empty line too many
 		b, _ := c.in.Peek(min(c.in.Buffered(), len("\r\n"))) // cannot fail
 		_, _ = c.in.Discard(len(b) - len(bytes.TrimLeft(b, "\r\n")))
 	}
-	h, err := c.readHead()
+	h, n, err := c.readHead()
 	if err != nil {
 		return nil, err
+	}
+	x := newExchange(c)
+	if b, _ := c.in.Peek(n); x.parse(b, &h) { // cannot fail
+		_, _ = c.in.Discard(n)
+		return x, nil
 	}
 	r, err := http.ReadRequest(c.in)
 	if err != nil {
@@ -161,7 +166,8 @@ func (c *conn) readRequest() (*http.Request, error) {
 	if h.coding && (h.length || !r.ProtoAtLeast(1, 1)) {
 		r.Close = true
 	}
-	return r, nil
+	x.take(r)
+	return x, nil
 }
 
 // refused is the answer to what net/http's parser does not take.

@@ -68,7 +68,7 @@ func (c *call) exchange(ctx context.Context, p *pool, fresh bool, more extra) (e
 	}
 	cn.heard = false
 	ex = &c.ex
-	*ex = exchange{conn: cn, stop: context.AfterFunc(ctx, cn.hangUp)}
+	*ex = exchange{conn: cn, stop: afterFunc(ctx, cn.hangUp)}
 	serr := c.send(ctx, cn, more)
 	ex.sent = time.Now()
 	c.res.Overhead += ex.sent.Sub(c.mark)
@@ -85,6 +85,17 @@ func (c *call) exchange(ctx context.Context, p *pool, fresh bool, more extra) (e
 		return nil, stale, errors.Join(serr, err)
 	}
 	return ex, false, nil
+}
+
+// afterFunc is context.AfterFunc, by the context's own means where it has any:
+// the general way costs as much as choosing the backend.
+func afterFunc(ctx context.Context, f func()) (stop func() bool) {
+	if own, ok := ctx.(interface {
+		AfterFunc(f func()) (stop func() bool)
+	}); ok {
+		return own.AfterFunc(f)
+	}
+	return context.AfterFunc(ctx, f)
 }
 
 // receive reads the head and the first bytes of the body.

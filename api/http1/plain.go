@@ -1,0 +1,184 @@
+package http1
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// plainFields is up to how many fields a plain head has. It bounds what is
+// allocated ahead for them.
+const plainFields = 64
+
+// parsePlain fills r and u, which becomes r.URL, from a whole head as
+// http.ReadRequest does, but for the body. It reports false for any head that
+// is not plain, valid or not, which is http.ReadRequest's then: it takes only
+// what clients commonly send, so as to have no opinions of its own.
+func parsePlain(r *http.Request, u *url.URL, b []byte, h *head) bool {
+	fields := h.lines - 1
+	if h.hosts != 1 || h.badHost || h.folded || h.coding || fields > plainFields {
+		return false
+	}
+	text := string(b) // all others are parts of it
+	line, text, _ := strings.Cut(text, "\r\n")
+	if !parsePlainLine(r, u, line) {
+		return false
+	}
+	values := make([]string, fields)
+	r.Header = make(http.Header, fields-h.hosts)
+	for text != "\r\n" {
+		name, value, rest, ok := cutField(text)
+		if !ok || !keepField(r, name, value, values) {
+			return false
+		}
+		text, values = rest, values[1:]
+	}
+	r.Close = httpguts.HeaderValuesContainsToken(r.Header["Connection"], "close")
+	return true
+}
+
+// parsePlainLine takes a request line without its end.
+func parsePlainLine(r *http.Request, u *url.URL, line string) bool {
+	line, ok := strings.CutSuffix(line, " HTTP/1.1")
+	if !ok {
+		return false
+	}
+	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/1.1", 1, 1
+	r.Method, r.RequestURI, _ = strings.Cut(line, " ")
+	if r.Method == "" || !strings.HasPrefix(r.RequestURI, "/") {
+		return false
+	}
+	for i := range len(r.Method) {
+		if !httpguts.IsTokenRune(rune(r.Method[i])) {
+			return false
+		}
+	}
+	r.URL = u
+	return parsePlainTarget(u, r.RequestURI)
+}
+
+// parsePlainTarget takes a target in origin form. Where nothing in its path
+// could be escaped, it is what it says; net/url has to see to others.
+func parsePlainTarget(u *url.URL, target string) bool {
+	for i := range len(target) {
+		if target[i] <= ' ' || target[i] >= 0x7f {
+			return false
+		}
+	}
+	path, query, queried := strings.Cut(target, "?")
+	if plainPath(path) && (query != "" || !queried) {
+		u.Path, u.RawQuery = path, query
+		return true
+	}
+	parsed, err := url.ParseRequestURI(target)
+	if err == nil {
+		*u = *parsed
+	}
+	return err == nil
+}
+
+// plainPath: net/url leaves p as it is in both ways.
+func plainPath(p string) bool {
+	for i := range len(p) {
+		c := p[i]
+		letter, digit := c|0x20 >= 'a' && c|0x20 <= 'z', c >= '0' && c <= '9'
+		if !letter && !digit && strings.IndexByte("/-._~", c) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// cutField splits the first field off text. Its name is made canonical: most
+// are already, and then cost nothing.
+func cutField(text string) (name, value, rest string, ok bool) {
+	canonical, first := true, true // first letter of a word
+	i := 0
+	for ; i < len(text) && text[i] != ':'; i++ {
+		c := text[i]
+		if !httpguts.IsTokenRune(rune(c)) {
+			return "", "", "", false
+		}
+		if first && c >= 'a' && c <= 'z' || !first && c >= 'A' && c <= 'Z' {
+			canonical = false
+		}
+		first = c == '-'
+	}
+	if i == 0 || i == len(text) {
+		return "", "", "", false
+	}
+	name = text[:i]
+	if !canonical {
+		name = textproto.CanonicalMIMEHeaderKey(name)
+	}
+	value, rest, ok = cutValue(text[i+1:])
+	return name, value, rest, ok
+}
+
+// cutValue splits a value, and its line's end, off text: ASCII that shows, with
+// white space only between, but for one space ahead.
+func cutValue(text string) (value, rest string, ok bool) {
+	i := 0
+	for i < len(text) && (text[i] >= ' ' && text[i] < 0x7f || text[i] == '\t') {
+		i++
+	}
+	value = strings.TrimPrefix(text[:i], " ")
+	rest, ok = strings.CutPrefix(text[i:], "\r\n")
+	bare := value == "" || value[0] > ' ' && value[len(value)-1] > ' '
+	return value, rest, ok && bare
+}
+
+// keepField puts a field where http.ReadRequest does. Its value lives in the
+// first of values.
+func keepField(r *http.Request, name, value string, values []string) bool {
+	switch name {
+	case "Host":
+		r.Host = value
+		return true
+	case "Content-Length":
+		n, err := strconv.ParseUint(value, 10, 63)
+		if err != nil {
+			return false
+		}
+		r.ContentLength = int64(n)
+	case "Transfer-Encoding", "Trailer", "Pragma": // those change other fields
+		return false
+	}
+	known := len(r.Header)
+	values[0] = value
+	r.Header[name] = values[:1:1]
+	return len(r.Header) > known // else it is there twice
+}
+
+// fixed is a body with a Content-Length. Like net/http's, it may be read by
+// several goroutines at a time, and returns io.EOF with the last bytes.
+type fixed struct {
+	mu   sync.Mutex // guards what follows, also over the read: what comes of that belongs to one caller
+	in   *bufio.Reader
+	left int64
+}
+
+func (f *fixed) Read(p []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.left == 0 {
+		return 0, io.EOF
+	}
+	n, err := f.in.Read(p[:min(int64(len(p)), f.left)])
+	f.left -= int64(n)
+	switch {
+	case f.left == 0:
+		return n, io.EOF
+	case errors.Is(err, io.EOF):
+		return n, io.ErrUnexpectedEOF
+	}
+	return n, err
+}
