@@ -5,13 +5,14 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/textproto"
 	"net/url"
 	"strconv"
 	"strings"
 	"sync"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/warmring/warmring/routing/proxy/field"
 )
 
 // plainFields is up to how many fields a plain head has. It bounds what is
@@ -35,7 +36,7 @@ func parsePlain(r *http.Request, u *url.URL, b []byte, h *head) bool {
 	values := make([]string, fields)
 	r.Header = make(http.Header, fields-h.hosts)
 	for text != "\r\n" {
-		name, value, rest, ok := cutField(text)
+		name, value, rest, ok := field.Cut(text)
 		if !ok || !keepField(r, name, value, values) {
 			return false
 		}
@@ -95,45 +96,6 @@ func plainPath(p string) bool {
 		}
 	}
 	return true
-}
-
-// cutField splits the first field off text. Its name is made canonical: most
-// are already, and then cost nothing.
-func cutField(text string) (name, value, rest string, ok bool) {
-	canonical, first := true, true // first letter of a word
-	i := 0
-	for ; i < len(text) && text[i] != ':'; i++ {
-		c := text[i]
-		if !httpguts.IsTokenRune(rune(c)) {
-			return "", "", "", false
-		}
-		if first && c >= 'a' && c <= 'z' || !first && c >= 'A' && c <= 'Z' {
-			canonical = false
-		}
-		first = c == '-'
-	}
-	if i == 0 || i == len(text) {
-		return "", "", "", false
-	}
-	name = text[:i]
-	if !canonical {
-		name = textproto.CanonicalMIMEHeaderKey(name)
-	}
-	value, rest, ok = cutValue(text[i+1:])
-	return name, value, rest, ok
-}
-
-// cutValue splits a value, and its line's end, off text: ASCII that shows, with
-// white space only between, but for one space ahead.
-func cutValue(text string) (value, rest string, ok bool) {
-	i := 0
-	for i < len(text) && (text[i] >= ' ' && text[i] < 0x7f || text[i] == '\t') {
-		i++
-	}
-	value = strings.TrimPrefix(text[:i], " ")
-	rest, ok = strings.CutPrefix(text[i:], "\r\n")
-	bare := value == "" || value[0] > ' ' && value[len(value)-1] > ' '
-	return value, rest, ok && bare
 }
 
 // keepField puts a field where http.ReadRequest does. Its value lives in the

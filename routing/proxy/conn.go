@@ -33,6 +33,7 @@ type conn struct {
 	reused bool
 	since  time.Time // idle since
 	pool   *pool
+	plain  plain
 	hangUp func() // closes it; made once, since every request needs it
 }
 
@@ -60,6 +61,10 @@ func (c *conn) Read(p []byte) (int, error) {
 // over informational answers.
 func (c *conn) readHead(method string) (*http.Response, error) {
 	c.budget, c.req.Method = maxHead, method
+	if resp, ok := c.plainHead(method); ok {
+		c.budget = unlimited
+		return resp, nil
+	}
 	for range maxInterim {
 		resp, err := http.ReadResponse(c.br, &c.req)
 		if err != nil {

@@ -17,21 +17,22 @@ const module = "github.com/warmring/warmring"
 // layers says which packages of ours each package may import. A package that
 // is not listed fails the test: put it here, and argue for it.
 var layers = map[string][]string{
-	"routing/prefix":    {},
-	"routing":           {"routing/prefix"},
-	"routing/proxy":     {"routing"},
-	"api/openai":        {"routing/prefix"},
-	"api/http1":         {},
-	"api/sagemaker":     {"routing", "routing/prefix", "routing/proxy"},
-	"api":               {"routing", "routing/prefix", "routing/proxy", "api/http1", "api/openai", "api/sagemaker"},
-	"api/admin":         {"routing", "routing/prefix", "routing/proxy", "api", "api/openai", "api/sagemaker"},
-	"node/telemetry":    {"routing", "routing/proxy", "api"},
-	"node":              {"routing", "routing/prefix", "routing/proxy", "api", "api/admin", "node/telemetry"},
-	"cmd/warmring":      {"*"},
-	"test/arch":         {},
-	"test/modelserver":  {},
-	"test/modelserver/": {"test/modelserver"},
-	"test/":             {"*"},
+	"routing/prefix":      {},
+	"routing":             {"routing/prefix"},
+	"routing/proxy/field": {},
+	"routing/proxy":       {"routing", "routing/proxy/field"},
+	"api/openai":          {"routing/prefix"},
+	"api/http1":           {"routing/proxy/field"},
+	"api/sagemaker":       {"routing", "routing/prefix", "routing/proxy"},
+	"api":                 {"routing", "routing/prefix", "routing/proxy", "api/http1", "api/openai", "api/sagemaker"},
+	"api/admin":           {"routing", "routing/prefix", "routing/proxy", "api", "api/openai", "api/sagemaker"},
+	"node/telemetry":      {"routing", "routing/proxy", "api"},
+	"node":                {"routing", "routing/prefix", "routing/proxy", "api", "api/admin", "node/telemetry"},
+	"cmd/warmring":        {"*"},
+	"test/arch":           {},
+	"test/modelserver":    {},
+	"test/modelserver/":   {"test/modelserver"},
+	"test/":               {"*"},
 }
 
 // bans name imports that only some packages may have, with the reason.
