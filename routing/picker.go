@@ -65,22 +65,33 @@ func (p *Picker) SetEpoch(e *Epoch) {
 // carried over to the present one, so that no server is chosen after its drain
 // began. The errors are ErrNoBackend and ErrSaturated.
 func (p *Picker) Pick(pl *Place, tried []string, draw uint64, now time.Time) (*Lease, error) {
+	l := new(Lease)
+	if err := p.PickInto(l, pl, tried, draw, now); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// PickInto is Pick with memory of the caller's: a lease that has been released,
+// or was never given. On an error it is left as it was.
+func (p *Picker) PickInto(l *Lease, pl *Place, tried []string, draw uint64, now time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c, err := p.choice(pl.in(p.epoch.Load()), tried, draw, p.clock(now))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	i, err := c.choose()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return p.reserve(&c, i), nil
+	p.reserve(l, &c, i)
+	return nil
 }
 
-func (p *Picker) reserve(c *choice, i int) *Lease {
+func (p *Picker) reserve(l *Lease, c *choice, i int) {
 	ld := c.loads[i]
-	l := &Lease{
+	*l = Lease{
 		Backend: *ld.backend, Epoch: c.place.epoch, Home: c.place.Home(), Decision: c.decision(i),
 		picker: p, load: ld, prefill: c.charge(i), successes: ld.successes,
 	}
@@ -91,7 +102,6 @@ func (p *Picker) reserve(c *choice, i int) *Lease {
 	if ld.ejections > 0 {
 		ld.probe = l.number
 	}
-	return l
 }
 
 // clock returns the time since the first call, which is above 0 from then on. It

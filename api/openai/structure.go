@@ -154,7 +154,7 @@ func (s *Scanner) element(t token) error {
 	s.count[depth]++
 	if s.rule == message {
 		if t == openObject && s.text.full() {
-			s.inner(skipping, t) // none of it can matter
+			s.mode, s.base = skipping, depth-1 // nothing in the array can matter any more
 			return nil
 		}
 		s.text.tag(messageTag)

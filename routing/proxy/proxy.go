@@ -106,7 +106,8 @@ type call struct {
 	r        *Request
 	body     replay
 	start    time.Time
-	lease    *routing.Lease
+	slot     routing.Lease
+	lease    *routing.Lease // the slot, once it was given; it may have been released
 	tried    []string
 	attempts int
 	ex       exchange  // the latest
@@ -155,18 +156,7 @@ func (c *call) another(err error) bool {
 	if c.attempts >= c.cfg.Retry.Attempts || !c.body.whole() || !c.mayRepeat(err) {
 		return false
 	}
-	now := time.Now()
-	lease, perr := c.deps.Picker.Pick(&c.r.Place, c.tried, rand.Uint64(), now)
-	if perr != nil {
-		return false
-	}
-	if !c.budget.spend(now) {
-		lease.Release()
-		c.queue.wake(c.res.Endpoint)
-		return false
-	}
-	c.take(lease)
-	return true
+	return c.budget.spend(time.Now()) && c.pick(c.tried) == nil
 }
 
 // mayRepeat: a request that a backend may have begun to work on goes to
@@ -178,12 +168,6 @@ func (c *call) mayRepeat(err error) bool {
 	return err == nil
 }
 
-// take makes lease the one of this call.
-func (c *call) take(lease *routing.Lease) {
-	c.lease = lease
-	c.res.Backend, c.res.Decision = lease.Backend.ID, lease.Decision
-}
-
 // release gives the slot back and lets the next in line have it.
 func (c *call) release() {
 	c.lease.Release()
@@ -193,28 +177,27 @@ func (c *call) release() {
 // reserve picks a backend, waiting in line while all of them are full.
 func (c *call) reserve(ctx context.Context) error {
 	if !c.queue.waiting(c.res.Endpoint) {
-		lease, err := c.pick()
-		if err == nil {
-			c.take(lease)
-			return nil
-		}
-		if !errors.Is(err, routing.ErrSaturated) {
+		err := c.pick(nil)
+		if err == nil || !errors.Is(err, routing.ErrSaturated) {
 			return err
 		}
 	}
 	err := c.queue.wait(ctx, c.res.Endpoint, c.r.Tenant, c.cfg.Queue.Timeout, func() (bool, error) {
-		lease, err := c.pick()
-		if err == nil {
-			c.take(lease)
-		}
+		err := c.pick(nil)
 		return err == nil, notSaturated(err)
 	})
 	c.mark = time.Now() // waiting for a slot is not overhead
 	return err
 }
 
-func (c *call) pick() (*routing.Lease, error) {
-	return c.deps.Picker.Pick(&c.r.Place, nil, rand.Uint64(), time.Now())
+// pick reserves a backend that was not tried, if there is one now.
+func (c *call) pick(tried []string) error {
+	if err := c.deps.Picker.PickInto(&c.slot, &c.r.Place, tried, rand.Uint64(), time.Now()); err != nil {
+		return err
+	}
+	c.lease = &c.slot
+	c.res.Backend, c.res.Decision = c.lease.Backend.ID, c.lease.Decision
+	return nil
 }
 
 // notSaturated drops the one error that waiting can mend.
