@@ -45,7 +45,7 @@ conformance: ## run the Python and Node SDKs against a router (installs them und
 
 .PHONY: bench
 bench: ## run the micro-benchmarks of the routing path
-	$(GO) test -run '^$$' -bench . -benchmem ./api/openai ./routing/... ./node/telemetry
+	$(GO) test -run '^$$' -bench . -benchmem ./api ./api/openai ./api/http1 ./routing/... ./node/telemetry
 
 .PHONY: bench-overhead
 bench-overhead: build ## compare the router's overhead with haproxy's and nginx's (Debian packages haproxy, nginx-light)
