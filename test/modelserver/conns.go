@@ -29,9 +29,9 @@ func (c *conns) state(conn net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
 		c.open.Add(1)
-		c.rest(conn)
+		c.rest(conn, false)
 	case http.StateIdle:
-		c.rest(conn)
+		c.rest(conn, true)
 	case http.StateActive:
 		c.forget(conn)
 	case http.StateClosed, http.StateHijacked:
@@ -42,17 +42,21 @@ func (c *conns) state(conn net.Conn, state http.ConnState) {
 
 // rest notes that conn has no request now. Without any time to idle it is
 // closed before the next request can be read from it.
-func (c *conns) rest(conn net.Conn) {
-	if c.note(conn) == 0 {
+func (c *conns) rest(conn net.Conn, served bool) {
+	if c.note(conn, served) == 0 {
 		_ = conn.Close() // its own goroutine sees the error
 	}
 }
 
-// note starts conn's timer and returns the limit.
-func (c *conns) note(conn net.Conn) time.Duration {
+// note starts conn's timer, if it has served a request, and returns the limit: as
+// in uvicorn, under vLLM, the time to keep a connection begins with an answer.
+func (c *conns) note(conn net.Conn, served bool) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.idle[conn] = c.deadline(conn)
+	c.idle[conn] = nil
+	if served {
+		c.idle[conn] = c.deadline(conn)
+	}
 	return c.limit
 }
 
