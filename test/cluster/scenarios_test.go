@@ -146,6 +146,7 @@ func TestServerVanishes(t *testing.T) {
 					return
 				default:
 				}
+				begun := time.Now()
 				resp, text, err := post(t.Context(), c, r.URL, ask(fmt.Sprint("tenant ", w, i%16), "q"))
 				if err != nil || resp.StatusCode != http.StatusOK {
 					failed.Add(1)
@@ -154,7 +155,7 @@ func TestServerVanishes(t *testing.T) {
 				}
 				served.Add(1)
 				since := deadSince.Load()
-				if since != 0 && time.Now().UnixNano()-since > int64(100*time.Millisecond) && resp.Header.Get("X-Warmring-Backend") == "gpu-0" {
+				if since != 0 && begun.UnixNano()-since > int64(100*time.Millisecond) && resp.Header.Get("X-Warmring-Backend") == "gpu-0" {
 					onDead.Add(1)
 				}
 			}
@@ -206,7 +207,7 @@ func TestWedgedServerIsEjectedByProgress(t *testing.T) {
 	running, backends := servers(t, 3)
 	cfg := Config(backends...)
 	cfg.Endpoints = []node.EndpointConfig{auto()}
-	cfg.Proxy.Timeouts.FirstByte = 300 * time.Millisecond
+	cfg.Proxy.Timeouts.FirstByte = time.Second
 	r := Start(t, cfg)
 	c := client(t)
 	body := ask("system", "question")
@@ -221,7 +222,7 @@ func TestWedgedServerIsEjectedByProgress(t *testing.T) {
 		if got := backendOf(t, c, r.URL, body); got == home {
 			t.Fatalf("request %d was answered by the wedged server", i)
 		}
-		if took := time.Since(begun); i > 0 && took > 250*time.Millisecond {
+		if took := time.Since(begun); i > 0 && took > 900*time.Millisecond {
 			t.Errorf("request %d took %v; only the first may wait for the limit", i, took)
 		}
 	}

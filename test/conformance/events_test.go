@@ -58,10 +58,10 @@ func (l *lockstep) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, "data: [DONE]\n\n") // the client misses it
 }
 
-// promptly is more than any event takes on a busy machine with the race detector,
+// atOnce is more than any event takes on a busy machine with the race detector,
 // and less than a timer that flushes now and then. How long events really take
 // is for the overhead benchmark to say.
-const promptly = 10 * time.Millisecond
+const atOnce = 10 * time.Millisecond
 
 // report fails the test if even the quick events were late, as they are behind a
 // router that waits for a timer. Late ones among them are not the router's on a
@@ -71,8 +71,8 @@ func report(t *testing.T, delays []time.Duration) {
 	slices.Sort(delays)
 	quick := delays[len(delays)/10]
 	t.Logf("delay of an event: p10 %v, median %v, p99 %v", quick, delays[len(delays)/2], delays[len(delays)*99/100])
-	if quick > promptly {
-		t.Errorf("nine in ten events took over %v from the server to the client, want less than %v", quick, promptly)
+	if quick > atOnce {
+		t.Errorf("nine in ten events took over %v from the server to the client, want less than %v", quick, atOnce)
 	}
 }
 
