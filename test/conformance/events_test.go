@@ -60,7 +60,7 @@ func (l *lockstep) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 
 // atOnce is more than any event takes on a busy machine with the race detector,
 // and less than a timer that flushes now and then. How long events really take
-// is for the overhead benchmark to say.
+// is logged.
 const atOnce = 10 * time.Millisecond
 
 // report fails the test if even the quick events were late, as they are behind a
