@@ -13,41 +13,26 @@ import (
 )
 
 func newStatus() *cobra.Command {
-	var c client
-	cmd := &cobra.Command{
-		Use:   "status",
-		Short: "Show a router's state",
-		Args:  noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return show(cmd, &c, "/admin/v1/status", printStatus)
-		},
-	}
-	c.addTo(cmd)
-	return cmd
+	return view("status", "Show a router's state", printStatus)
 }
 
 func newEndpoints() *cobra.Command {
-	var c client
-	cmd := &cobra.Command{
-		Use:   "endpoints",
-		Short: "List the endpoints and how their requests are spread",
-		Args:  noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return show(cmd, &c, "/admin/v1/endpoints", printEndpoints)
-		},
-	}
-	c.addTo(cmd)
-	return cmd
+	return view("endpoints", "List the endpoints and how their requests are spread", printEndpoints)
 }
 
 func newBackends() *cobra.Command {
+	return view("backends", "List the model servers as a router sees them", printBackends)
+}
+
+// view is a command that shows what the admin API has under its name.
+func view[T any](name, short string, print func(io.Writer, T) error) *cobra.Command {
 	var c client
 	cmd := &cobra.Command{
-		Use:   "backends",
-		Short: "List the model servers as a router sees them",
+		Use:   name,
+		Short: short,
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return show(cmd, &c, "/admin/v1/backends", printBackends)
+			return show(cmd, &c, "/admin/v1/"+name, print)
 		},
 	}
 	c.addTo(cmd)

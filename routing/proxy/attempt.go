@@ -46,7 +46,7 @@ func (c *call) attempt(ctx context.Context) (*exchange, error) {
 			return ex, nil
 		case ctx.Err() != nil:
 			err = ErrClientGone
-		case stale && !c.body.begun:
+		case stale && !c.begun:
 			fresh = true
 			continue
 		default:

@@ -84,7 +84,7 @@ func (p *Proxy) Queued() int { return p.queue.length() }
 func (p *Proxy) Serve(ctx context.Context, r *Request, a Answer) (Result, error) {
 	c := p.calls.Get().(*call)
 	defer c.free()
-	*c = call{Proxy: p, r: r, start: time.Now(), tried: c.tried, body: replay{Body: r.Body}}
+	*c = call{Proxy: p, r: r, start: time.Now(), tried: c.tried}
 	c.mark = c.start
 	if !r.Ready.IsZero() {
 		c.mark = r.Ready
@@ -104,7 +104,7 @@ func (p *Proxy) Serve(ctx context.Context, r *Request, a Answer) (Result, error)
 type call struct {
 	*Proxy
 	r        *Request
-	body     replay
+	begun    bool // bytes of the body's Rest are gone, so it cannot be sent again
 	start    time.Time
 	slot     routing.Lease
 	lease    *routing.Lease // the slot, once it was given; it may have been released
@@ -153,7 +153,7 @@ func (c *call) run(ctx context.Context, a Answer) error {
 // request may not be sent again or no other backend is left.
 func (c *call) another(err error) bool {
 	c.tried = append(c.tried, c.lease.Backend.ID)
-	if c.attempts >= c.cfg.Retry.Attempts || !c.body.whole() || !c.mayRepeat(err) {
+	if c.attempts >= c.cfg.Retry.Attempts || c.begun || !c.mayRepeat(err) {
 		return false
 	}
 	return c.budget.spend(time.Now()) && c.pick(c.tried) == nil

@@ -68,11 +68,3 @@ type Result struct {
 	BytesIn, BytesOut          int64 // body bytes, towards the backend and towards the client
 	Events                     int   // writes towards the client
 }
-
-// replay is a body that knows whether it can still be sent from its start.
-type replay struct {
-	Body
-	begun bool // bytes of Rest are gone
-}
-
-func (b *replay) whole() bool { return !b.begun }

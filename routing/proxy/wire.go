@@ -147,7 +147,7 @@ func (c *call) send(ctx context.Context, cn *conn, more extra) error {
 	if err := c.sendFirst(cn, more); err != nil || c.r.Body.Rest == nil {
 		return err
 	}
-	c.body.begun = true
+	c.begun = true
 	return c.sendRest(ctx, cn)
 }
 
