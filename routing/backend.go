@@ -53,10 +53,15 @@ type Backend struct {
 	Variant  string `json:"variant"`
 	// Weight is its share of its variant's keys relative to the others'; > 0.
 	Weight float64 `json:"weight"`
-	// MaxInflight is a hard cap of requests in flight from one replica; 0 for none.
+	// MaxInflight is a hard cap of requests in flight from all replicas together; 0
+	// for none. A replica knows the others' counts a moment late: several that take
+	// the last slot at once pass it by one each.
 	MaxInflight int   `json:"max_inflight,omitempty"`
 	State       State `json:"state"`
 	// Incarnation rises when the same ID returns at a new address: the cache is
 	// cold then and the counts start anew. Apply assigns it.
 	Incarnation uint64 `json:"incarnation"`
+	// Source is who lists it: "dns:NAME" or "lease", empty when it was put by hand
+	// (configuration file, admin API).
+	Source string `json:"source,omitempty"`
 }

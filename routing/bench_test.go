@@ -22,21 +22,54 @@ func BenchmarkMapPickRelease(b *testing.B) {
 	for _, form := range forms {
 		for _, n := range []int{7, 100, 1000} {
 			b.Run(fmt.Sprintf("%s/%d", form.name, n), func(b *testing.B) {
-				benchmarkPick(b, fleet(b, n, form.policy), 0)
+				benchmarkPick(b, NewPicker(PickerConfig{}), fleet(b, n, form.policy), 0)
 			})
 		}
 	}
 	// The slow way: every home has more to do than it can win with.
 	b.Run("auto-loaded/1000", func(b *testing.B) {
-		benchmarkPick(b, fleet(b, 1000, Policy{Strategy: PrefixAware}), 20000)
+		benchmarkPick(b, NewPicker(PickerConfig{}), fleet(b, 1000, Policy{Strategy: PrefixAware}), 20000)
 	})
+	// With peers who are told what changes.
+	b.Run("auto-told/7", func(b *testing.B) {
+		p := NewPicker(PickerConfig{})
+		stop, done := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(done)
+			var own []Own
+			for {
+				select {
+				case <-p.Changed():
+					own = p.TakeChanged(own[:0], epochStart)
+				case <-stop:
+					return
+				}
+			}
+		}()
+		benchmarkPick(b, p, fleet(b, 7, Policy{Strategy: PrefixAware}), 0)
+		close(stop)
+		<-done
+	})
+}
+
+// What a frame of the peers costs, all of it under the mutex: 1,000 sums.
+func BenchmarkSetPeers(b *testing.B) {
+	p := NewPicker(PickerConfig{})
+	p.SetEpoch(fleet(b, 1000, Policy{Strategy: PrefixAware}))
+	var sums []PeerLoad
+	for _, s := range p.Epoch().Backends() {
+		sums = append(sums, PeerLoad{ID: s.ID, Incarnation: s.Incarnation, InFlight: 3})
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		p.SetPeers(sums, epochStart)
+	}
 }
 
 // benchmarkPick measures a request's way through map and choice with load
 // requests in flight.
-func benchmarkPick(b *testing.B, e *Epoch, load int) {
+func benchmarkPick(b *testing.B, p *Picker, e *Epoch, load int) {
 	b.Helper()
-	p := NewPicker(PickerConfig{})
 	p.SetEpoch(e)
 	text := &prefix.Text{Bytes: []byte(strings.Repeat("x", 256))}
 	i := uint64(0)

@@ -62,7 +62,7 @@ func (c *choice) bound() bound {
 	}
 	for i, l := range c.loads {
 		if c.panicking || !l.shut(c.now) {
-			b.total += l.inflight
+			b.total += l.requests()
 			b.weights += c.place.group.keys.weights[i]
 		}
 	}
@@ -71,7 +71,7 @@ func (c *choice) bound() bound {
 
 // allows reports whether candidate i may take one more request of its own keys.
 func (b *bound) allows(c *choice, i int) bool {
-	inflight := c.loads[i].inflight
+	inflight := c.loads[i].requests()
 	if b.threshold > 0 {
 		return inflight < b.threshold
 	}
@@ -88,5 +88,5 @@ func (b *bound) allowsSpill(c *choice, i int) bool {
 		return b.allows(c, i)
 	}
 	share := c.place.group.keys.weights[i] / b.weights
-	return float64(c.loads[i].inflight) < math.Ceil(share*float64(b.total+1))
+	return float64(c.loads[i].requests()) < math.Ceil(share*float64(b.total+1))
 }

@@ -19,6 +19,11 @@ type Change struct {
 	Hot             *HotTable  `json:"hot,omitempty"` // replaces the hot table; nil keeps it
 }
 
+// Empty reports whether c changes nothing.
+func (c *Change) Empty() bool {
+	return len(c.PutEndpoints)+len(c.RemoveEndpoints)+len(c.PutBackends)+len(c.RemoveBackends)+len(c.Drain) == 0 && c.Hot == nil
+}
+
 // ChangeError says what is wrong with one field of a change.
 type ChangeError struct {
 	Path string // like "backends[gpu-3].url"
@@ -31,7 +36,7 @@ func (e *ChangeError) Error() string { return e.Path + ": " + e.Msg }
 // not touched. An error joins one *ChangeError for each field that is wrong.
 func (e *Epoch) Apply(c Change) (*Epoch, error) {
 	d := draft{
-		number:    e.number + 1,
+		generation: e.generation, number: e.number + 1,
 		endpoints: make(map[string]Endpoint, len(e.endpoints)+len(c.PutEndpoints)),
 		backends:  make(map[string]Backend, len(e.backends)+len(c.PutBackends)),
 	}
@@ -43,15 +48,21 @@ func (e *Epoch) Apply(c Change) (*Epoch, error) {
 	}
 	d.applyEndpoints(&c)
 	d.applyBackends(&c)
+	return d.epoch(e.salt, e.hot, c.Hot)
+}
+
+// epoch checks the draft and compiles it. hot is the present hot table, put the one
+// that replaces it, if any.
+func (d *draft) epoch(salt uint64, hot, put *HotTable) (*Epoch, error) {
 	d.checkNames()
 	d.checkBackends()
-	d.checkHot(c.Hot)
+	d.checkHot(put)
 	if err := errors.Join(d.errs...); err != nil {
 		return nil, err
 	}
-	next := &Epoch{generation: e.generation, number: d.number, salt: e.salt, hot: e.hot}
-	if c.Hot != nil {
-		next.hot = c.Hot.clone()
+	next := &Epoch{generation: d.generation, number: d.number, salt: salt, hot: hot}
+	if put != nil {
+		next.hot = put.clone()
 	}
 	next.endpoints = slices.SortedFunc(maps.Values(d.endpoints), func(a, b Endpoint) int { return cmp.Compare(a.Name, b.Name) })
 	next.backends = slices.SortedFunc(maps.Values(d.backends), func(a, b Backend) int { return cmp.Compare(a.ID, b.ID) })
@@ -61,10 +72,10 @@ func (e *Epoch) Apply(c Change) (*Epoch, error) {
 
 // draft is the next epoch's content under construction and what is wrong with it.
 type draft struct {
-	number    uint64
-	endpoints map[string]Endpoint
-	backends  map[string]Backend
-	errs      []error
+	generation, number uint64
+	endpoints          map[string]Endpoint
+	backends           map[string]Backend
+	errs               []error
 }
 
 func (d *draft) fail(path, format string, args ...any) {
@@ -120,13 +131,13 @@ func (d *draft) applyBackends(c *Change) {
 	}
 }
 
-// put adds or replaces a backend. A new one's incarnation is the epoch's number,
-// which is above any incarnation that the id had before it was removed.
+// put adds or replaces a backend. A new one's incarnation is above any that the id
+// had before it was removed.
 func (d *draft) put(b Backend) {
 	old, known := d.backends[b.ID]
 	switch {
 	case !known:
-		b.Incarnation = d.number
+		b.Incarnation = d.birth()
 	case old.URL != b.URL:
 		b.Incarnation = old.Incarnation + 1
 	default:
@@ -135,6 +146,11 @@ func (d *draft) put(b Backend) {
 	b.Variant = onlyVariant(d.endpoints, &b)
 	d.backends[b.ID] = b
 }
+
+// birth is the incarnation of what is put for the first time: the epoch's number,
+// above all numbers of the generations before it. An incarnation rises at most once
+// an epoch, so it is never above the birth of its time.
+func (d *draft) birth() uint64 { return (max(1, d.generation)-1)<<32 + d.number }
 
 // at is the path of an element of a list that is known by name.
 func at(list, name string) string { return list + "[" + name + "]" }

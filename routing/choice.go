@@ -13,7 +13,7 @@ const (
 	open  status = iota
 	busy         // asked for less; chosen when nothing is open
 	full         // at its hard cap
-	shut         // ejected, or a probe is under way after an ejection
+	shut         // ejected or rumoured ill, or a probe is under way after that
 	tried        // failed this request
 )
 
@@ -89,7 +89,7 @@ func (c *choice) unfit(l *load) status {
 		return tried
 	case !c.panicking && l.shut(c.now):
 		return shut
-	case l.inflight >= l.most:
+	case l.requests() >= l.most:
 		return full
 	case c.now < l.busyUntil:
 		return busy
@@ -168,7 +168,7 @@ func (c *choice) unbeaten(i int) bool {
 		if most == 0 {
 			most = slack // the relative bound is never less
 		}
-		return c.loads[i].inflight < most
+		return c.loads[i].requests() < most
 	case auto:
 		// Anyone else would at the least have to process the whole prompt.
 		return c.cost(prefill, i) <= c.whole

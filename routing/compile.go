@@ -54,8 +54,10 @@ func (e *Epoch) compile() {
 		}
 	}
 	e.digest = e.sum()
-	e.id = fmt.Sprintf("%d.%d", e.generation, e.number)
+	e.id = epochID(e.generation, e.number)
 }
+
+func epochID(generation, number uint64) string { return fmt.Sprintf("%d.%d", generation, number) }
 
 func (e *Epoch) compileEndpoint(ep *Endpoint) {
 	t := &target{root: prefix.Root(e.salt, ep.Name)}
@@ -117,7 +119,7 @@ func (e *Epoch) sum() uint64 {
 	c.num(uint64(len(e.backends)))
 	for i := range e.backends {
 		b := &e.backends[i]
-		c.text(b.ID, b.URL, b.Endpoint, b.Variant)
+		c.text(b.ID, b.URL, b.Endpoint, b.Variant, b.Source)
 		c.num(math.Float64bits(b.Weight), uint64(b.MaxInflight), uint64(b.State), b.Incarnation)
 	}
 	if e.hot != nil {

@@ -38,13 +38,13 @@ func (c *choice) cost(m measure, i int) float64 {
 	l := c.loads[i]
 	switch m {
 	case prefill:
-		x := float64(l.prefill + perRequest*int64(l.inflight))
+		x := float64(l.pending() + perRequest*int64(l.requests()))
 		if i != c.acting {
 			x += c.whole
 		}
 		return x
 	case perWeight:
-		return float64(l.inflight) / c.place.group.keys.weights[i]
+		return float64(l.requests()) / c.place.group.keys.weights[i]
 	default: // level
 		return 0
 	}

@@ -3,10 +3,10 @@
 // A decision has three layers that are kept apart. The map ([Epoch.Map]) is a
 // pure function of the agreed epoch and the request, so it is the same on every
 // replica: it names the candidates and ranks them. The view ([Picker]) is what
-// this replica knows of loads and health. The choice ([Picker.Pick]) is the least
-// cost over the candidates in that view, and reserves what it chose in the same
-// step. The package does no I/O, reads no clock and starts no goroutine: time
-// comes in as an argument.
+// this replica knows of loads and health, by itself and from its peers. The choice
+// ([Picker.Pick]) is the least cost over the candidates in that view, and reserves
+// what it chose in the same step. The package does no I/O, reads no clock and
+// starts no goroutine: time comes in as an argument.
 package routing
 
 import "errors"

@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"slices"
@@ -31,6 +32,21 @@ func NewEpoch(generation, salt uint64) *Epoch {
 	e := &Epoch{generation: generation, salt: salt}
 	e.compile()
 	return e
+}
+
+// Succeed returns the same content as the first epoch of a later generation, for
+// when the agreed log was lost and begun anew. The salt stays, so prefixes keep
+// their homes.
+func (e *Epoch) Succeed(generation uint64) *Epoch {
+	next := &Epoch{generation: generation, number: 1, salt: e.salt, endpoints: e.endpoints, backends: e.backends, hot: e.hot}
+	next.compile()
+	return next
+}
+
+// Compare is negative when e is older than o, positive when it is newer, and 0 when
+// both have the same ID: by generation, then by number.
+func (e *Epoch) Compare(o *Epoch) int {
+	return cmp.Or(cmp.Compare(e.generation, o.generation), cmp.Compare(e.number, o.number))
 }
 
 // Generation counts how often the agreed state was lost and begun anew.

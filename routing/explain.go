@@ -6,15 +6,18 @@ import "time"
 type Candidate struct {
 	Backend  Backend
 	Rank     int // place in the map's order, from 0
-	InFlight int
-	// PrefillTokens is the pending prefill work in token equivalents.
+	InFlight int // requests of this replica
+	// PrefillTokens is its pending prefill work in token equivalents.
 	PrefillTokens int64
+	// PeerInFlight and PeerPrefill are the same of all other replicas, as last heard.
+	PeerInFlight int
+	PeerPrefill  int64
 	// Have is how many tokens of the prompt it is expected to hold.
 	Have int
 	// Cost is what the strategy minimises; 0 where it does not compare.
 	Cost     float64
 	Eligible bool
-	Reason   string // why it is not eligible: busy, full or ejected
+	Reason   string // why it is not eligible: busy, full, ejected or rumoured
 }
 
 // Explain returns the candidates in the map's order with what Pick would weigh
@@ -36,10 +39,16 @@ func (p *Picker) Explain(pl *Place, now time.Time) []Candidate {
 
 func (c *choice) explain(rank, i int) Candidate {
 	l := c.loads[i]
-	out := Candidate{Backend: *l.backend, Rank: rank, InFlight: l.inflight, PrefillTokens: l.prefill}
-	if s := c.status(i); s <= c.worst {
+	out := Candidate{
+		Backend: *l.backend, Rank: rank, InFlight: l.inflight, PrefillTokens: l.prefill,
+		PeerInFlight: l.peers.inflight, PeerPrefill: l.peers.prefill,
+	}
+	switch s := c.status(i); {
+	case s <= c.worst:
 		out.Eligible = true
-	} else {
+	case s == shut && l.ejections == 0:
+		out.Reason = "rumoured"
+	default:
 		out.Reason = s.String()
 	}
 	m := c.measure()

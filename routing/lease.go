@@ -41,8 +41,11 @@ func (l *Lease) FirstToken() {
 }
 
 func (l *Lease) firstToken() {
-	l.load.prefill -= l.prefill
-	l.prefill = 0
+	if l.prefill != 0 {
+		l.load.prefill -= l.prefill
+		l.prefill = 0
+		l.picker.touch(l.load)
+	}
 }
 
 // Release gives the reservation back. Only the first call counts.
@@ -57,6 +60,7 @@ func (l *Lease) Release() {
 	l.firstToken()
 	l.endProbe()
 	l.load.inflight--
+	p.touch(l.load)
 	p.forget(l.load)
 }
 

@@ -24,7 +24,13 @@ type Picker struct {
 	mu    sync.Mutex         // guards what follows, every load and every lease
 	start time.Time          // the first time that was passed in
 	loads map[identity]*load // all that is in the fleet or carries requests
+	named map[name]*load     // those that are in the fleet
 	pools []pool             // by group.ordinal of the epoch
+
+	changed chan struct{} // holds one; nil until somebody listens
+	dirty   []*load       // changed since TakeChanged
+	told    []*load       // of which TakeChanged said that they succeeded
+	review  bool          // rumours have to be weighed again
 }
 
 // NewPicker returns a picker with an epoch without a fleet.
@@ -51,12 +57,10 @@ func (p *Picker) Epoch() *Epoch { return p.epoch.Load() }
 func (p *Picker) SetEpoch(e *Epoch) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := p.epoch.Load()
-	if e.generation < now.generation || (e.generation == now.generation && e.number < now.number) {
+	if e.Compare(p.epoch.Load()) < 0 {
 		return
 	}
 	p.adopt(e)
-	p.epoch.Store(e)
 }
 
 // Pick chooses a model server and reserves a slot on it in one step. tried are
@@ -99,9 +103,10 @@ func (p *Picker) reserve(l *Lease, c *choice, i int) {
 	ld.inflight++
 	ld.prefill += l.prefill
 	l.number = ld.picks
-	if ld.ejections > 0 {
+	if ld.ejections > 0 || ld.rumoured {
 		ld.probe = l.number
 	}
+	p.touch(ld)
 }
 
 // clock returns the time since the first call, which is above 0 from then on. It

@@ -109,6 +109,9 @@ func (d *draft) checkBackends() {
 		if !(b.Weight > 0 && b.Weight <= maxWeight) {
 			d.fail(path+".weight", "%v: want above 0, at most %v", b.Weight, float64(maxWeight))
 		}
+		if b.Source != "" && !validID(b.Source) {
+			d.fail(path+".source", "want at most %d visible ASCII characters", maxLabel)
+		}
 		if b.MaxInflight < 0 {
 			d.fail(path+".max_inflight", "%d: want 0 (none) or more", b.MaxInflight)
 		}

@@ -10,13 +10,17 @@ import (
 // load is what this replica knows of one incarnation of one model server. The
 // Picker's mutex guards all of it.
 type load struct {
-	inflight int
-	most     int // hard cap of inflight; noCap without one
-	// prefill is the work, in token equivalents, of the prompts that were sent
-	// and not yet answered by a first token.
+	inflight int // of this replica
+	most     int // hard cap of requests; noCap without one
+	// prefill is the work, in token equivalents, of the prompts that this replica
+	// sent and that were not yet answered by a first token.
 	prefill int64
-	picks   uint64 // requests given to it, ever; numbers its leases
+	peers   peers
 	health
+	rumour
+	picks   uint64   // requests given to it, ever; numbers its leases
+	dirty   bool     // is in Picker.dirty
+	told    bool     // is in Picker.told
 	backend *Backend // in the last epoch that had it
 	// pool is where the load is a candidate; nil while it is not Active and once
 	// it has left the fleet.
@@ -29,8 +33,14 @@ const noCap = math.MaxInt
 
 // fit reports whether nothing at all speaks against another request.
 func (l *load) fit(now time.Duration) bool {
-	return l.ejections == 0 && l.inflight < l.most && l.busyUntil <= now
+	return l.ejections == 0 && !l.rumoured && l.requests() < l.most && l.busyUntil <= now
 }
+
+// requests is how many all replicas have in flight there.
+func (l *load) requests() int { return l.inflight + l.peers.inflight }
+
+// pending is the prefill work that all replicas have there.
+func (l *load) pending() int64 { return l.prefill + l.peers.prefill }
 
 // pool is the view of a group: loads[i] belongs to group.backends[i].
 type pool struct {
@@ -44,6 +54,12 @@ type identity struct {
 	incarnation uint64
 }
 
+// name is what replicas call an incarnation of a model server among themselves.
+type name struct {
+	id          string
+	incarnation uint64
+}
+
 func (b *Backend) identity() identity { return identity{b.ID, b.URL, b.Incarnation} }
 
 // adopt makes the view fit the epoch: loads of what stays are kept as they are,
@@ -52,6 +68,7 @@ func (p *Picker) adopt(e *Epoch) {
 	for _, l := range p.loads {
 		l.pool, l.gone = nil, true
 	}
+	p.named = make(map[name]*load, len(e.backends))
 	for i := range e.backends {
 		b := &e.backends[i]
 		l, ok := p.loads[b.identity()]
@@ -60,6 +77,10 @@ func (p *Picker) adopt(e *Epoch) {
 			p.loads[b.identity()] = l
 		}
 		l.backend, l.gone = b, false
+		p.named[name{b.ID, b.Incarnation}] = l
+		if !ok {
+			p.touch(l)
+		}
 	}
 	p.pools = make([]pool, len(e.groups))
 	for _, g := range e.groups {
@@ -71,8 +92,14 @@ func (p *Picker) adopt(e *Epoch) {
 			l.most = hardCap(&g.backends[i], &g.policy)
 		}
 	}
+	p.epoch.Store(e)
+	p.review = true
 	for _, l := range p.loads {
-		p.forget(l)
+		l.rumoured = l.rumoured && l.pool != nil
+		if l.gone {
+			p.touch(l)
+			p.forget(l)
+		}
 	}
 }
 
@@ -98,11 +125,19 @@ func (p *Picker) forget(l *load) {
 // Load is what this replica knows of one model server.
 type Load struct {
 	Backend  Backend
-	InFlight int
-	// Prefill is the work of prompts without a first token yet, in token
+	InFlight int // requests of this replica
+	// Prefill is the work of its prompts without a first token yet, in token
 	// equivalents: tokens, weighted up for the attention of long prompts.
 	Prefill int64
-	Picks   uint64 // requests given to it since it was first seen
+	// PeerInFlight and PeerPrefill are the same of all other replicas, as last heard.
+	PeerInFlight int
+	PeerPrefill  int64
+	// PeersEjected is how many other replicas have ejected it, and PeersRefused how
+	// many of them after a refused connection.
+	PeersEjected, PeersRefused int
+	// Rumoured says that this replica believes them and keeps its requests away.
+	Rumoured bool
+	Picks    uint64 // requests given to it since it was first seen
 	// EjectedUntil is when the present ejection ends; zero without one. After it
 	// and until a success, one request at a time is let through.
 	EjectedUntil time.Time
@@ -132,8 +167,11 @@ func (p *Picker) export(l *load, now time.Time) Load {
 	out := Load{
 		Backend: *l.backend, InFlight: l.inflight, Prefill: l.prefill, Picks: l.picks,
 		Ejections: l.ejections, Failures: l.failures, Gone: l.gone,
+		PeerInFlight: l.peers.inflight, PeerPrefill: l.peers.prefill,
+		PeersEjected: l.ejectedBy + l.refusedBy, PeersRefused: l.refusedBy,
 	}
 	at := p.clock(now)
+	out.Rumoured = l.believed(at)
 	if at < l.ejectedUntil {
 		out.EjectedUntil = now.Add(l.ejectedUntil - at)
 	}

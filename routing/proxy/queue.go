@@ -7,7 +7,8 @@ import (
 )
 
 // lookAgain is how often the first in line tries without having been woken: a
-// slot can also appear through a new epoch or the end of an ejection.
+// slot can also appear through another replica's release, a new epoch or the end
+// of an ejection.
 const lookAgain = 100 * time.Millisecond
 
 // queue holds the requests that wait for a slot: a line for each endpoint,
