@@ -15,7 +15,7 @@ type Change struct {
 	RemoveEndpoints []string   `json:"remove_endpoints,omitempty"`
 	PutBackends     []Backend  `json:"put_backends,omitempty"`
 	RemoveBackends  []string   `json:"remove_backends,omitempty"`
-	Drain           []string   `json:"drain,omitempty"`
+	Drain           []string   `json:"drain,omitempty"` // by people: a source that still lists one does not bring it back
 	Hot             *HotTable  `json:"hot,omitempty"` // replaces the hot table; nil keeps it
 }
 
@@ -126,7 +126,7 @@ func (d *draft) applyBackends(c *Change) {
 			d.fail(at("backends", id), "there is no such backend to drain")
 			continue
 		}
-		b.State = Draining
+		b.State, b.Source = Draining, "" // whoever asks for it takes it from its source
 		d.backends[id] = b
 	}
 }

@@ -131,3 +131,21 @@ func count(leases []*Lease) map[string]int {
 	}
 	return n
 }
+
+// People who drain a backend take it from the source that lists it, or the source would bring it back.
+func TestADrainTakesABackendFromItsSource(t *testing.T) {
+	e, err := NewEpoch(1, 1).Apply(Change{
+		PutEndpoints: []Endpoint{{Name: "demo", Variants: []Variant{{Name: "main", Weight: 1, Policy: Policy{Strategy: Random}}}}},
+		PutBackends:  []Backend{{ID: "a", URL: "http://a:1", Endpoint: "demo", Variant: "main", Weight: 1, State: Active, Source: "dns:gpus"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	drained, err := e.Apply(Change{Drain: []string{"a"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := drained.Backends()[0]; b.State != Draining || b.Source != "" {
+		t.Errorf("got state %s of source %q, want draining of none", b.State, b.Source)
+	}
+}
