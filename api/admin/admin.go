@@ -1,5 +1,5 @@
 // Package admin is a router's admin listener: what it knows, as JSON; what a
-// request would do; the dashboard; metrics and profiles. The types of its answers are those
+// request would do; changes to the fleet; the dashboard; metrics and profiles. The types of its answers are those
 // that the command line decodes.
 package admin
 
@@ -34,6 +34,10 @@ type Deps struct {
 	Ready   func() error                // nil: always ready
 	Metrics http.Handler                // for /metrics; nil: no such route
 	Traffic func(now time.Time) Traffic // of the last minutes; nil: not known
+	Fleet   Fleet                       // nil: the fleet cannot be changed here
+	Members func() []Member             // by name; nil: this router is alone
+	Cluster func() ClusterStatus        // nil: this router is alone
+	Epochs  func() []EpochInfo          // newest first, at most 64; nil: not known
 	Log     *slog.Logger
 	Router  string           // its name
 	Version string           // of the program
@@ -48,6 +52,8 @@ type Admin struct {
 	mux    *http.ServeMux
 	token  []byte // its SHA-256; nil: none is asked for
 	policy string // the page's Content-Security-Policy
+	// browsers refuses writes that a page from elsewhere makes a browser send.
+	browsers *http.CrossOriginProtection
 }
 
 // maxBody bounds a body to explain, in bytes.
@@ -59,7 +65,7 @@ var document []byte
 // New makes an Admin from a valid Config; it reads the token file and starts
 // nothing.
 func New(cfg Config, deps Deps) (*Admin, error) {
-	a := &Admin{cfg: cfg, deps: deps, mux: http.NewServeMux(), policy: pagePolicy(page)}
+	a := &Admin{cfg: cfg, deps: deps, mux: http.NewServeMux(), policy: pagePolicy(page), browsers: http.NewCrossOriginProtection()}
 	if a.deps.Now == nil {
 		a.deps.Now = time.Now
 	}
@@ -79,14 +85,45 @@ func New(cfg Config, deps Deps) (*Admin, error) {
 	return a, nil
 }
 
+// route is one method and path of the API.
+type route struct {
+	pattern string // of http.ServeMux
+	handle  http.HandlerFunc
+}
+
+// reads and writes are the API; the document describes each.
+func (a *Admin) reads() []route {
+	return []route{
+		{"GET /admin/v1/status", a.status},
+		{"GET /admin/v1/members", a.members},
+		{"GET /admin/v1/epoch", a.epoch},
+		{"GET /admin/v1/epochs", a.epochs},
+		{"GET /admin/v1/endpoints", a.endpoints},
+		{"GET /admin/v1/backends", a.backends},
+		{"POST /admin/v1/explain", a.explain},
+		{"GET /admin/v1/snapshot", a.snapshot},
+		{"GET /admin/v1/openapi.json", a.openapi},
+	}
+}
+
+func (a *Admin) writes() []route {
+	return []route{
+		{"PUT /admin/v1/fleet", a.apply},
+		{"PUT /admin/v1/backends/{id}", a.change(putBackend)},
+		{"DELETE /admin/v1/backends/{id}", a.change(removeBackend)},
+		{"POST /admin/v1/backends/{id}/drain", a.change(drainBackend)},
+		{"PUT /admin/v1/backends/{id}/weight", a.change(putWeight)},
+		{"PUT /admin/v1/endpoints/{name}", a.change(putEndpoint)},
+		{"DELETE /admin/v1/endpoints/{name}", a.change(removeEndpoint)},
+		{"PUT /admin/v1/leases/{id}", a.putLease},
+		{"DELETE /admin/v1/leases/{id}", a.change(drainBackend)},
+	}
+}
+
 func (a *Admin) routes() {
-	a.mux.HandleFunc("GET /admin/v1/status", a.status)
-	a.mux.HandleFunc("GET /admin/v1/epoch", a.epoch)
-	a.mux.HandleFunc("GET /admin/v1/endpoints", a.endpoints)
-	a.mux.HandleFunc("GET /admin/v1/backends", a.backends)
-	a.mux.HandleFunc("POST /admin/v1/explain", a.explain)
-	a.mux.HandleFunc("GET /admin/v1/snapshot", a.snapshot)
-	a.mux.HandleFunc("GET /admin/v1/openapi.json", a.openapi)
+	for _, r := range append(a.reads(), a.writes()...) {
+		a.mux.HandleFunc(r.pattern, r.handle)
+	}
 	a.mux.HandleFunc("GET "+pagePath+"{$}", a.ui)
 	a.mux.HandleFunc("GET /ui", a.toPage)
 	if a.deps.Metrics != nil {
@@ -122,6 +159,10 @@ func (a *Admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, http.StatusUnauthorized, errToken)
 		return
 	}
+	if err := a.browsers.Check(r); err != nil {
+		a.fail(w, http.StatusForbidden, fmt.Errorf("a page of another origin cannot change the fleet: %w", err))
+		return
+	}
 	if _, pattern := a.mux.Handler(r); pattern == "" {
 		a.notFound(w, r)
 		return
@@ -143,14 +184,18 @@ func (a *Admin) authorised(r *http.Request) bool {
 // notFound answers in JSON what the mux would in plain text: no such route, or
 // the wrong method for it.
 func (a *Admin) notFound(w http.ResponseWriter, r *http.Request) {
-	for _, method := range []string{http.MethodGet, http.MethodPost} {
+	var allowed []string
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
 		probe := r.Clone(r.Context())
 		probe.Method = method
 		if _, pattern := a.mux.Handler(probe); pattern != "" {
-			w.Header().Set("Allow", method)
-			a.fail(w, http.StatusMethodNotAllowed, fmt.Errorf("%s takes %s", r.URL.Path, method))
-			return
+			allowed = append(allowed, method)
 		}
+	}
+	if len(allowed) > 0 {
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
+		a.fail(w, http.StatusMethodNotAllowed, fmt.Errorf("%s takes %s", r.URL.Path, strings.Join(allowed, " or ")))
+		return
 	}
 	a.fail(w, http.StatusNotFound, fmt.Errorf("no such route: %s", r.URL.Path))
 }

@@ -1,28 +1,24 @@
 package admin
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 
 	"github.com/warmring/warmring/api"
-	"github.com/warmring/warmring/api/openai"
-	"github.com/warmring/warmring/api/sagemaker"
-	"github.com/warmring/warmring/routing"
 )
 
 // explain answers how the body of a request would be routed now.
 func (a *Admin) explain(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
-		a.refuse(w, err)
+		a.refuse(w, &invalidError{error: err})
 		return
 	}
 	query := r.URL.Query()
 	got, err := api.Explain(a.deps.Picker.Epoch(), query.Get("kind"), query.Get("endpoint"), r.Header, body)
 	if err != nil {
-		a.refuse(w, err)
+		a.refuse(w, &invalidError{error: err})
 		return
 	}
 	a.write(w, http.StatusOK, a.explanation(&got))
@@ -40,28 +36,8 @@ func (a *Admin) explanation(got *api.Explained) Explanation {
 	for _, c := range a.deps.Picker.Explain(pl, a.deps.Now()) {
 		out.Candidates = append(out.Candidates, Candidate{
 			Rank: c.Rank, ID: c.Backend.ID, URL: c.Backend.URL,
-			InFlight: c.InFlight, Prefill: c.PrefillTokens, Have: c.Have, Cost: c.Cost, Eligible: c.Eligible, Reason: c.Reason,
+			InFlight: c.InFlight, PeerInFlight: c.PeerInFlight, Prefill: c.PrefillTokens + c.PeerPrefill, Have: c.Have, Cost: c.Cost, Eligible: c.Eligible, Reason: c.Reason,
 		})
 	}
 	return out
-}
-
-// refuse says what is wrong with a body to explain.
-func (a *Admin) refuse(w http.ResponseWriter, err error) {
-	status, detail := http.StatusBadRequest, ErrorDetail{Message: err.Error()}
-	field, isField := errors.AsType[*openai.FieldError](err)
-	invalid, isInvalid := errors.AsType[*sagemaker.ValidationError](err)
-	_, tooLarge := errors.AsType[*http.MaxBytesError](err)
-	switch {
-	case isField:
-		detail = ErrorDetail{Message: field.Message, Param: field.Param}
-	case isInvalid:
-		detail = ErrorDetail{Message: invalid.Message, Param: invalid.Field}
-	case tooLarge:
-		status = http.StatusRequestEntityTooLarge
-	case errors.Is(err, routing.ErrUnknownModel), errors.Is(err, routing.ErrUnknownEndpoint),
-		errors.Is(err, routing.ErrUnknownVariant), errors.Is(err, routing.ErrNoEndpoint):
-		status = http.StatusNotFound
-	}
-	a.write(w, status, Error{detail})
 }

@@ -19,6 +19,7 @@ func (a *Admin) status(w http.ResponseWriter, _ *http.Request) {
 		s.InFlight += l.InFlight
 	}
 	s.Ready, s.NotReady = a.ready()
+	s.Cluster = a.cluster()
 	a.write(w, http.StatusOK, s)
 }
 
@@ -44,6 +45,7 @@ func digest(e *routing.Epoch) string { return fmt.Sprintf("%016x", e.Digest()) }
 
 func (a *Admin) epoch(w http.ResponseWriter, _ *http.Request) {
 	e := a.deps.Picker.Epoch()
+	setETag(w, e)
 	a.write(w, http.StatusOK, Epoch{
 		ID: e.ID(), Generation: e.Generation(), Number: e.Number(), Digest: digest(e),
 		Endpoints: len(e.Endpoints()), Backends: len(e.Backends()),
@@ -64,12 +66,9 @@ func (a *Admin) endpoints(w http.ResponseWriter, _ *http.Request) {
 }
 
 func variantStatus(endpoint string, v routing.Variant, loads []routing.Load) VariantStatus {
-	s := VariantStatus{Name: v.Name, Weight: v.Weight, Strategy: string(v.Policy.Strategy), ConcurrencyThreshold: v.Policy.ConcurrencyThreshold}
-	if v.Policy.Strategy == routing.PrefixAware {
-		s.PrefixLength = "auto"
-		if v.Policy.PrefixLength > 0 {
-			s.PrefixLength = strconv.Itoa(v.Policy.PrefixLength)
-		}
+	s := VariantStatus{
+		Name: v.Name, Weight: v.Weight, Strategy: string(v.Policy.Strategy),
+		PrefixLength: prefixLength(&v.Policy), ConcurrencyThreshold: v.Policy.ConcurrencyThreshold,
 	}
 	for _, l := range loads {
 		if l.Backend.Endpoint != endpoint || l.Backend.Variant != v.Name {
@@ -87,14 +86,26 @@ func variantStatus(endpoint string, v routing.Variant, loads []routing.Load) Var
 	return s
 }
 
+// prefixLength is in characters, "auto", or empty where prefixes do not count.
+func prefixLength(p *routing.Policy) string {
+	switch {
+	case p.Strategy != routing.PrefixAware:
+		return ""
+	case p.PrefixLength == 0:
+		return "auto"
+	}
+	return strconv.Itoa(p.PrefixLength)
+}
+
 func (a *Admin) backends(w http.ResponseWriter, _ *http.Request) {
 	list := []BackendStatus{}
 	for _, l := range a.deps.Picker.Snapshot(a.deps.Now()) {
 		b := l.Backend
 		list = append(list, BackendStatus{
 			ID: b.ID, URL: b.URL, Endpoint: b.Endpoint, Variant: b.Variant, State: b.State.String(),
-			Weight: b.Weight, MaxInFlight: b.MaxInflight, Incarnation: b.Incarnation,
+			Weight: b.Weight, MaxInFlight: b.MaxInflight, Source: b.Source, Incarnation: b.Incarnation,
 			InFlight: l.InFlight, Prefill: l.Prefill, Picks: l.Picks, Failures: l.Failures,
+			PeerInFlight: l.PeerInFlight, PeerPrefill: l.PeerPrefill, PeersEjected: l.PeersEjected, Rumoured: l.Rumoured,
 			EjectedUntil: until(l.EjectedUntil), BusyUntil: until(l.BusyUntil), Gone: l.Gone,
 		})
 	}

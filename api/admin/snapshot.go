@@ -29,6 +29,7 @@ func (a *Admin) snapshot(w http.ResponseWriter, _ *http.Request) {
 		Now: t.Now, Decisions: t.Decisions, OverheadP50: t.OverheadP50,
 		HistoryStep: t.HistoryStep.Seconds(), HistoryUntil: t.HistoryUntil,
 		History: orEmpty(t.History), Backends: []BackendTraffic{}, Changes: orEmpty(t.Changes),
+		Cluster: a.cluster(), Members: a.memberList(),
 	}
 	if s.Decisions == nil {
 		s.Decisions = map[string]uint64{}
@@ -42,7 +43,8 @@ func (a *Admin) snapshot(w http.ResponseWriter, _ *http.Request) {
 		b := l.Backend
 		s.Backends = append(s.Backends, BackendTraffic{
 			ID: b.ID, Endpoint: b.Endpoint, Variant: b.Variant, State: b.State.String(), MaxInFlight: b.MaxInflight,
-			InFlight: l.InFlight, Prefill: l.Prefill, EjectedUntil: until(l.EjectedUntil), BusyUntil: until(l.BusyUntil),
+			Source: b.Source, InFlight: l.InFlight, Prefill: l.Prefill,
+			PeerInFlight: l.PeerInFlight, PeerPrefill: l.PeerPrefill, PeersEjected: l.PeersEjected, Rumoured: l.Rumoured, EjectedUntil: until(l.EjectedUntil), BusyUntil: until(l.BusyUntil),
 			Minute: t.Backends[b.ID],
 		})
 	}

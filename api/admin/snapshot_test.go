@@ -46,6 +46,7 @@ func TestSnapshot(t *testing.T) {
 			{ID: "c", Endpoint: "llama", Variant: "green", State: "joining", MaxInFlight: 5, Share: new(.25), Minute: Figures{Requests: 1, TTFTp50: new(20.)}},
 		},
 		Changes: []Change{{At: at, Kind: "added", Subject: "a", Epoch: "1.1"}},
+		Members: []Member{},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -56,7 +57,7 @@ func TestSnapshot(t *testing.T) {
 func TestSnapshotOfNothing(t *testing.T) {
 	var got map[string]json.RawMessage
 	ask(t, newAdmin(t, Default(), nil), "GET", "/admin/v1/snapshot", "", &got)
-	for member, want := range map[string]string{"history": "[]", "changes": "[]", "decisions": "{}", "overhead_p50_ms": "null"} {
+	for member, want := range map[string]string{"history": "[]", "changes": "[]", "decisions": "{}", "overhead_p50_ms": "null", "cluster": "null", "members": "[]"} {
 		if string(got[member]) != want {
 			t.Errorf("%s is %s, want %s", member, got[member], want)
 		}

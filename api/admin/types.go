@@ -15,6 +15,8 @@ type Status struct {
 	Backends  int       `json:"backends"`
 	InFlight  int       `json:"in_flight"`
 	Queued    int       `json:"queued"` // requests that wait for a slot
+	// Cluster is absent where the router is alone.
+	Cluster *ClusterStatus `json:"cluster,omitempty"`
 }
 
 // Epoch is the agreed state of the fleet, by name.
@@ -56,9 +58,14 @@ type BackendStatus struct {
 	State        string     `json:"state"`
 	Weight       float64    `json:"weight"`
 	MaxInFlight  int        `json:"max_inflight,omitempty"`
+	Source       string     `json:"source,omitempty"` // who lists it: "dns:NAME", "lease"; absent: it was put by hand
 	Incarnation  uint64     `json:"incarnation"`
-	InFlight     int        `json:"in_flight"`
-	Prefill      int64      `json:"prefill"` // token equivalents of prompts without a first token yet
+	InFlight     int        `json:"in_flight"`          // from this router
+	PeerInFlight int        `json:"peers_in_flight"`    // from all others, as last heard
+	Prefill      int64      `json:"prefill"`            // token equivalents of this router's prompts without a first token yet
+	PeerPrefill  int64      `json:"peers_prefill"`      // of all others', as last heard
+	PeersEjected int        `json:"peers_ejected"`      // how many others have ejected it
+	Rumoured     bool       `json:"rumoured,omitempty"` // this router believes them and sends it nothing
 	Picks        uint64     `json:"picks"`
 	Failures     int        `json:"failures,omitempty"`      // in a row
 	EjectedUntil *time.Time `json:"ejected_until,omitempty"` // absent when it is not
@@ -85,15 +92,16 @@ type Explanation struct {
 
 // Candidate is one model server in the map's order, with the terms of the choice.
 type Candidate struct {
-	Rank     int     `json:"rank"` // from 0
-	ID       string  `json:"id"`
-	URL      string  `json:"url"`
-	InFlight int     `json:"in_flight"`
-	Prefill  int64   `json:"prefill"` // token equivalents
-	Have     int     `json:"have"`    // tokens of the prompt it is expected to hold
-	Cost     float64 `json:"cost"`
-	Eligible bool    `json:"eligible"`
-	Reason   string  `json:"reason,omitempty"` // why it is not eligible
+	Rank         int     `json:"rank"` // from 0
+	ID           string  `json:"id"`
+	URL          string  `json:"url"`
+	InFlight     int     `json:"in_flight"`       // from this router
+	PeerInFlight int     `json:"peers_in_flight"` // from all others
+	Prefill      int64   `json:"prefill"`         // token equivalents, of this router's and the others' prompts
+	Have         int     `json:"have"`            // tokens of the prompt it is expected to hold
+	Cost         float64 `json:"cost"`
+	Eligible     bool    `json:"eligible"`
+	Reason       string  `json:"reason,omitempty"` // why it is not eligible
 }
 
 // Snapshot is what the dashboard shows: one router's last five minutes. A figure
@@ -117,6 +125,8 @@ type Snapshot struct {
 	History      []Figures         `json:"history"`       // oldest first, at most 60
 	Backends     []BackendTraffic  `json:"backends"`      // of the fleet, by id
 	Changes      []Change          `json:"changes"`       // newest first, at most 50
+	Cluster      *ClusterStatus    `json:"cluster"`       // null: the router is alone
+	Members      []Member          `json:"members"`       // by name, this router included; empty: it is alone
 }
 
 // Figures are about the requests that ended in a span of time.
@@ -137,12 +147,17 @@ type BackendTraffic struct {
 	Endpoint     string     `json:"endpoint"`
 	Variant      string     `json:"variant"`
 	State        string     `json:"state"`
-	MaxInFlight  int        `json:"max_inflight"` // 0: no limit
-	InFlight     int        `json:"in_flight"`
-	Prefill      int64      `json:"prefill"`       // token equivalents of prompts without a first token yet
-	EjectedUntil *time.Time `json:"ejected_until"` // null when it is not
-	BusyUntil    *time.Time `json:"busy_until"`    // null when it is not
-	Share        *float64   `json:"share"`         // 0..1: of all servers' requests
+	MaxInFlight  int        `json:"max_inflight"`    // 0: no limit
+	Source       string     `json:"source"`          // who lists it: "dns:NAME", "lease"; empty: it was put by hand
+	InFlight     int        `json:"in_flight"`       // from this router
+	PeerInFlight int        `json:"peers_in_flight"` // from all others, as last heard
+	Prefill      int64      `json:"prefill"`         // token equivalents of this router's prompts without a first token yet
+	PeerPrefill  int64      `json:"peers_prefill"`   // of all others', as last heard
+	PeersEjected int        `json:"peers_ejected"`   // how many others have ejected it
+	Rumoured     bool       `json:"rumoured"`        // this router believes them and sends it nothing
+	EjectedUntil *time.Time `json:"ejected_until"`   // null when it is not
+	BusyUntil    *time.Time `json:"busy_until"`      // null when it is not
+	Share        *float64   `json:"share"`           // 0..1: of all servers' requests
 	Minute       Figures    `json:"minute"`
 }
 
@@ -152,6 +167,44 @@ type Change struct {
 	Kind    string    `json:"kind"`
 	Subject string    `json:"subject"` // the servers or endpoints that it is about
 	Epoch   string    `json:"epoch"`   // that carries it; empty for what only this router saw
+}
+
+// Written is the answer to a write.
+type Written struct {
+	Epoch  string `json:"epoch"`  // that carries it
+	Digest string `json:"digest"` // hexadecimal
+}
+
+// Applied is the answer to a whole fleet.
+type Applied struct {
+	Base       string `json:"base"`   // the epoch that was compared with
+	Epoch      string `json:"epoch"`  // that carries the difference; empty for a dry run
+	Digest     string `json:"digest"` // hexadecimal; empty for a dry run
+	DryRun     bool   `json:"dry_run"`
+	Difference []Step `json:"difference"` // what was, or would be, done; empty: nothing to do
+}
+
+// Leased is the answer to a lease.
+type Leased struct {
+	ID    string  `json:"id"`
+	TTL   float64 `json:"ttl_s"` // renew before; a third of it is a good time
+	State string  `json:"state"` // of the backend on this router now; empty: not in the fleet yet
+	Epoch string  `json:"epoch"` // that says so
+}
+
+// LeaseRequest is the body of a lease.
+type LeaseRequest struct {
+	URL         string        `yaml:"url"`          // http://host:port
+	Endpoint    string        `yaml:"endpoint"`     // empty: the only one
+	Variant     string        `yaml:"variant"`      // empty: the endpoint's first
+	Weight      float64       `yaml:"weight"`       // 1 unless given
+	MaxInflight int           `yaml:"max_inflight"` // 0: no limit
+	TTL         time.Duration `yaml:"ttl"`          // as in "30s", 1 s to 24 h
+}
+
+// WeightRequest is the body of a change of a backend's weight.
+type WeightRequest struct {
+	Weight float64 `yaml:"weight"` // above 0
 }
 
 // Error is the body of every answer that is not 2xx.
