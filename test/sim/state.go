@@ -1,0 +1,62 @@
+package sim
+
+import (
+	"github.com/warmring/warmring/api/admin"
+	"github.com/warmring/warmring/node"
+	"github.com/warmring/warmring/routing"
+)
+
+// State is what the harness knows of a running router. This file is the only place that reads a node, and it must read
+// snapshots and atomics only, since rules look at it all the time.
+type State struct {
+	Router string
+	Start  int64 // how often the router was started
+	Ready  bool
+
+	Generation, Number, Digest uint64 // of its epoch; zero: none yet
+
+	Clustered bool // the rest is known
+	Role      string
+	Term      uint64
+	Leader    string // the router's name; empty: not known
+	Members   []string
+}
+
+// leads says whether the router takes itself for the leader.
+func (s State) leads() bool { return s.Role == "leader" }
+
+// State is false as its second value unless the router runs.
+func (r *Router) State() (State, bool) {
+	n := r.Node()
+	if n == nil || !r.Running() {
+		return State{}, false
+	}
+	s := State{Router: r.Name, Start: r.starts.Load(), Ready: n.Ready() == nil}
+	if e, ok := any(n).(interface{ Epoch() *routing.Epoch }); ok {
+		if e := e.Epoch(); e != nil {
+			s.Generation, s.Number, s.Digest = e.Generation(), e.Number(), e.Digest()
+		}
+	}
+	c, ok := any(n).(interface {
+		Cluster() admin.ClusterStatus
+		Members() []admin.Member
+	})
+	if !ok || !listens(n) { // there is no part in a cluster before it listens
+		return s, true
+	}
+	status := c.Cluster()
+	s.Clustered, s.Role, s.Term, s.Leader = true, status.Role, status.Term, status.Leader
+	for _, m := range c.Members() {
+		s.Members = append(s.Members, m.Router)
+	}
+	return s, true
+}
+
+func listens(n *node.Node) bool {
+	select {
+	case <-n.Listening():
+		return true
+	default:
+		return false
+	}
+}
