@@ -1,17 +1,23 @@
 package node
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/url"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/warmring/warmring/api"
 	"github.com/warmring/warmring/api/admin"
+	"github.com/warmring/warmring/api/fleet"
+	"github.com/warmring/warmring/api/strict"
+	"github.com/warmring/warmring/consensus"
+	"github.com/warmring/warmring/gossip"
+	"github.com/warmring/warmring/node/discovery"
+	"github.com/warmring/warmring/node/plan"
+	"github.com/warmring/warmring/node/port"
+	"github.com/warmring/warmring/node/probe"
 	"github.com/warmring/warmring/node/telemetry"
 	"github.com/warmring/warmring/routing"
 	"github.com/warmring/warmring/routing/proxy"
@@ -25,6 +31,13 @@ type Config struct {
 	Proxy     proxy.Config     `yaml:"proxy"`
 	Admin     admin.Config     `yaml:"admin"`
 	Telemetry telemetry.Config `yaml:"telemetry"`
+	Cluster   ClusterConfig    `yaml:"cluster"`
+	Peer      port.Config      `yaml:"peer"`
+	Gossip    gossip.Config    `yaml:"gossip"`
+	Consensus consensus.Config `yaml:"consensus"`
+	Fleet     plan.Config      `yaml:"fleet"`
+	Health    probe.Config     `yaml:"health"`
+	Discovery discovery.Config `yaml:"discovery"`
 	Endpoints []EndpointConfig `yaml:"endpoints"`
 	Backends  []BackendConfig  `yaml:"backends"`
 	Shutdown  ShutdownConfig   `yaml:"shutdown"`
@@ -33,81 +46,56 @@ type Config struct {
 // RouterConfig is who this router is.
 type RouterConfig struct {
 	Name string `yaml:"name"` // in headers, logs and traces
-	// SaltFile holds the secret that prefix keys are mixed with, at least 16 bytes. Without it each start draws its own:
-	// homes then move at a restart.
+	// SaltFile holds the secret that prefix keys are mixed with, at least 16 bytes, for a cluster that this router founds.
+	// Without it one is drawn at random: homes are others when all routers were down and their logs are gone.
 	SaltFile string `yaml:"salt_file"`
+}
+
+// ClusterConfig is which other routers this one belongs to.
+type ClusterConfig struct {
+	Name string `yaml:"name"` // routers of other clusters are kept out; at most 64 bytes
+	// Join is where other routers are: host:port of their peer ports. A host name is looked up again and again, and may
+	// stand for many routers. Empty: others join this one.
+	Join []string `yaml:"join"`
+	// Expect is how many routers found the cluster together: 1, 3 or 5, the same for all of them. It matters only as long
+	// as there is no cluster.
+	Expect int `yaml:"expect"`
+}
+
+func (c ClusterConfig) validate() error {
+	var errs []error
+	if c.Name == "" || len(c.Name) > 64 {
+		errs = append(errs, fmt.Errorf("cluster.name: %q must have 1 to 64 bytes", c.Name))
+	}
+	for i, address := range c.Join {
+		host, number, err := net.SplitHostPort(address)
+		if err != nil || host == "" || number == "" || number == "0" {
+			errs = append(errs, fmt.Errorf("cluster.join[%d]: %q must be host:port, such as router-0:7400", i, address))
+		}
+	}
+	if c.Expect != 1 && c.Expect != 3 && c.Expect != 5 {
+		errs = append(errs, fmt.Errorf("cluster.expect: %d must be 1, 3 or 5: a majority of them has to agree", c.Expect))
+	}
+	return errors.Join(errs...)
 }
 
 // ShutdownConfig bounds the way out.
 type ShutdownConfig struct {
 	DrainDelay time.Duration `yaml:"drain_delay"` // between "not ready" and refusing connections, for load balancers to see it
-	Grace      time.Duration `yaml:"grace"`       // for requests that are running; also how long a removed backend may finish
+	Grace      time.Duration `yaml:"grace"`       // for requests that are running
 }
 
-// EndpointConfig is one endpoint: what clients name as their model.
-type EndpointConfig struct {
-	Name     string          `yaml:"name"`
-	Aliases  []string        `yaml:"aliases,omitempty"`  // further names
-	Adapters []string        `yaml:"adapters,omitempty"` // names of adapters (LoRA) that its backends have loaded
-	Variants []VariantConfig `yaml:"variants,omitempty"` // none: one called main, PREFIX_AWARE with prefix_length auto
-}
-
-// VariantConfig is a part of an endpoint's backends with its own share of the traffic.
-type VariantConfig struct {
-	Name    string        `yaml:"name"`
-	Weight  float64       `yaml:"weight"` // share of the endpoint's traffic, relative to the other variants
-	Routing RoutingConfig `yaml:"routing"`
-}
-
-func (v *VariantConfig) setDefaults() { *v = defaultVariant() }
-
-func defaultVariant() VariantConfig {
-	return VariantConfig{Name: "main", Weight: 1, Routing: RoutingConfig{Strategy: routing.PrefixAware}}
-}
-
-// RoutingConfig is how a variant's requests are spread.
-type RoutingConfig struct {
-	Strategy             routing.Strategy `yaml:"strategy"`              // RANDOM, LEAST_OUTSTANDING_REQUESTS or PREFIX_AWARE
-	PrefixLength         PrefixLength     `yaml:"prefix_length"`         // auto, or 1024..65536 characters
-	ConcurrencyThreshold int              `yaml:"concurrency_threshold"` // 1..1024 requests in flight; 0: not set
-}
-
-// PrefixLength is a number of characters, or 0 for auto.
-type PrefixLength int
-
-// UnmarshalText reads "auto" or a number.
-func (l *PrefixLength) UnmarshalText(text []byte) error {
-	if string(text) == "auto" {
-		*l = 0
-		return nil
-	}
-	n, err := strconv.Atoi(string(text))
-	if err != nil || n <= 0 {
-		return fmt.Errorf("%q is not auto or a number of characters", text)
-	}
-	*l = PrefixLength(n)
-	return nil
-}
-
-// MarshalText writes what UnmarshalText reads.
-func (l PrefixLength) MarshalText() ([]byte, error) {
-	if l == 0 {
-		return []byte("auto"), nil
-	}
-	return strconv.AppendInt(nil, int64(l), 10), nil
-}
-
-// BackendConfig is one model server.
-type BackendConfig struct {
-	ID          string  `yaml:"id"`           // empty: host:port of the URL
-	URL         string  `yaml:"url"`          // http://host:port
-	Endpoint    string  `yaml:"endpoint"`     // empty: the only one
-	Variant     string  `yaml:"variant"`      // empty: the endpoint's first
-	Weight      float64 `yaml:"weight"`       // capacity relative to the others
-	MaxInflight int     `yaml:"max_inflight"` // requests of this router at once; 0: no limit
-}
-
-func (b *BackendConfig) setDefaults() { b.Weight = 1 }
+// The fleet's parts, in the form of the file.
+type (
+	// EndpointConfig is what clients name as their model.
+	EndpointConfig = fleet.Endpoint
+	// VariantConfig is a part of an endpoint's backends.
+	VariantConfig = fleet.Variant
+	// RoutingConfig is how a variant's requests are spread.
+	RoutingConfig = fleet.Routing
+	// BackendConfig is one model server.
+	BackendConfig = fleet.Backend
+)
 
 // Default is a Config that serves nothing yet: it has no endpoints and no backends.
 func Default() Config {
@@ -117,6 +105,13 @@ func Default() Config {
 		Proxy:     proxy.Default(),
 		Admin:     admin.Default(),
 		Telemetry: telemetry.Default(),
+		Cluster:   ClusterConfig{Name: "warmring", Expect: 1},
+		Peer:      port.Default(),
+		Gossip:    gossip.Default(),
+		Consensus: consensus.Default(),
+		Fleet:     plan.Default(),
+		Health:    probe.Default(),
+		Discovery: discovery.Default(),
 		Shutdown:  ShutdownConfig{Grace: 30 * time.Second},
 	}
 }
@@ -127,7 +122,7 @@ func Load(file io.Reader, getenv func(string) string, flags map[string]string) (
 	c := Default()
 	var errs []error
 	if file != nil {
-		errs = append(errs, decode(file, &c))
+		errs = append(errs, strict.YAML(file, &c))
 	}
 	for _, leaf := range Leaves(&c) {
 		if text := getenv(leaf.Env); text != "" {
@@ -146,7 +141,10 @@ func Load(file io.Reader, getenv func(string) string, flags map[string]string) (
 
 // Validate reports everything that is wrong, each with the path of its field; it changes nothing.
 func (c Config) Validate() error {
-	errs := []error{c.API.Validate(), c.Proxy.Validate(), c.Admin.Validate(), c.Telemetry.Validate()}
+	errs := []error{
+		c.API.Validate(), c.Proxy.Validate(), c.Admin.Validate(), c.Telemetry.Validate(), c.Cluster.validate(), c.Peer.Validate(),
+		c.Gossip.Validate(), c.Consensus.Validate(), c.Fleet.Validate(), c.Health.Validate(), c.Discovery.Validate(), c.validateKeys(),
+	}
 	if c.Router.Name == "" {
 		errs = append(errs, errors.New("router.name: must not be empty"))
 	}
@@ -156,63 +154,27 @@ func (c Config) Validate() error {
 	if c.Shutdown.Grace <= 0 {
 		errs = append(errs, fmt.Errorf("shutdown.grace: %s is not positive", c.Shutdown.Grace))
 	}
-	if len(c.Endpoints) == 0 {
-		errs = append(errs, errors.New("endpoints: at least one is needed"))
+	if len(c.Endpoints) == 0 && len(c.Cluster.Join) == 0 {
+		errs = append(errs, errors.New("endpoints: at least one is needed, or a cluster to join (cluster.join) that has some"))
 	}
-	return errors.Join(append(errs, c.validateFleet()...)...)
+	return errors.Join(append(errs, c.wanted().Validate())...)
 }
 
-// validateFleet applies the fleet to an empty epoch, so that the domain's rules are written down only once.
-func (c Config) validateFleet() []error {
-	var errs []error
-	owner := map[string]int{}
-	for i, b := range c.Backends {
-		if first, taken := owner[b.URL]; taken {
-			errs = append(errs, fmt.Errorf("backends[%d].url: %q is the address of backends[%d] too", i, b.URL, first))
-		} else {
-			owner[b.URL] = i
-		}
+// validateKeys sees to it that packets are as safe as streams.
+func (c Config) validateKeys() error {
+	if c.Peer.CertFile != "" && c.Gossip.KeyFile == "" {
+		return errors.New("gossip.key_file: must be set, since peer.cert_file is: certificates protect streams, the key protects packets")
 	}
-	endpoints, backends := c.fleet()
-	_, err := routing.NewEpoch(1, 0).Apply(routing.Change{PutEndpoints: endpoints, PutBackends: backends})
-	return append(errs, err)
+	return nil
+}
+
+func (c Config) wanted() fleet.Fleet {
+	return fleet.Fleet{Endpoints: c.Endpoints, Backends: c.Backends}
 }
 
 // fleet is the configured fleet in the domain's terms, with the names that the file may leave out.
 func (c Config) fleet() ([]routing.Endpoint, []routing.Backend) {
-	endpoints := make([]routing.Endpoint, 0, len(c.Endpoints))
-	first := map[string]string{}
-	for _, e := range c.Endpoints {
-		if len(e.Variants) == 0 {
-			e.Variants = []VariantConfig{defaultVariant()}
-		}
-		first[e.Name] = e.Variants[0].Name
-		variants := make([]routing.Variant, 0, len(e.Variants))
-		for _, v := range e.Variants {
-			variants = append(variants, routing.Variant{Name: v.Name, Weight: v.Weight, Policy: routing.Policy{
-				Strategy: v.Routing.Strategy, PrefixLength: int(v.Routing.PrefixLength), ConcurrencyThreshold: v.Routing.ConcurrencyThreshold,
-			}})
-		}
-		endpoints = append(endpoints, routing.Endpoint{Name: e.Name, Aliases: e.Aliases, Adapters: e.Adapters, Variants: variants})
-	}
-	backends := make([]routing.Backend, 0, len(c.Backends))
-	for i, b := range c.Backends {
-		if b.ID == "" {
-			_, address, _ := strings.Cut(b.URL, "://")
-			b.ID = cmp.Or(address, fmt.Sprintf("#%d", i)) // the latter only names it in the error about its URL
-		}
-		if b.Endpoint == "" && len(c.Endpoints) == 1 {
-			b.Endpoint = c.Endpoints[0].Name
-		}
-		if b.Variant == "" {
-			b.Variant = first[b.Endpoint]
-		}
-		backends = append(backends, routing.Backend{
-			ID: b.ID, URL: b.URL, Endpoint: b.Endpoint, Variant: b.Variant, Weight: b.Weight,
-			MaxInflight: b.MaxInflight, State: routing.Active,
-		})
-	}
-	return endpoints, backends
+	return c.wanted().Routing(routing.Active)
 }
 
 // Masked is c without what should not be shown: passwords in URLs. Keys, tokens and the salt are in files of their own.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/warmring/warmring/routing"
@@ -192,7 +193,7 @@ func TestAShownConfigurationLoadsAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(c, load(t, string(text))); diff != "" {
+	if diff := cmp.Diff(c, load(t, string(text)), cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("%s\n%s", diff, text)
 	}
 }

@@ -25,12 +25,15 @@ import (
 	"github.com/warmring/warmring/routing/proxy"
 )
 
-// closeLimit bounds the steps of the end that have no limit of their own.
-const closeLimit = 2 * time.Second
+// Bounds of the steps of the end that have no limit of their own.
+const (
+	closeLimit = 2 * time.Second
+	leaveLimit = 5 * time.Second // to hand over what this router has in the cluster
+)
 
 // errStarting and errLeaving say why a node is not ready.
 var (
-	errStarting = errors.New("starting")
+	errStarting = errors.New("starting: there is no epoch yet")
 	errLeaving  = errors.New("shutting down")
 )
 
@@ -51,12 +54,13 @@ type Node struct {
 	recent    *telemetry.Recent
 	picker    *routing.Picker
 	proxy     *proxy.Proxy
-	fleet     *fleet
+	replica   *replica
 	api       *server
 	admin     *server
 
 	unready   atomic.Pointer[error] // why the node is not ready; nil: it is
 	listening chan struct{}         // closed when the addresses are known
+	serving   chan struct{}         // closed when there is an epoch
 }
 
 // New makes a node from a configuration, which it validates. It listens on nothing and starts nothing.
@@ -71,7 +75,7 @@ func New(cfg Config, world World, opts Options) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, world: world, log: log.With(slog.String("router", cfg.Router.Name)), listening: make(chan struct{})}
+	n := &Node{cfg: cfg, world: world, log: log.With(slog.String("router", cfg.Router.Name)), listening: make(chan struct{}), serving: make(chan struct{})}
 	n.unready.Store(&errStarting)
 	n.telemetry, err = telemetry.New(cfg.Telemetry, telemetry.Options{Node: cfg.Router.Name, Version: opts.Version, Getenv: opts.Getenv})
 	if err != nil {
@@ -86,7 +90,7 @@ func New(cfg Config, world World, opts Options) (*Node, error) {
 	return n, nil
 }
 
-// wireRouting makes the epoch, the picker and the proxy.
+// wireRouting makes the picker, this router's part in the cluster, and the proxy.
 func (n *Node) wireRouting() error {
 	salt, err := n.salt()
 	if err != nil {
@@ -94,8 +98,10 @@ func (n *Node) wireRouting() error {
 	}
 	n.picker = routing.NewPicker(routing.PickerConfig{})
 	n.recent = telemetry.NewRecent(n.picker, n.world.Now)
-	n.fleet = newFleet(1, salt, n.picker, n.setFleet, n.cfg.Shutdown.Grace, n.log)
-	if err := n.fleet.want(n.cfg.fleet()); err != nil {
+	n.replica, err = newReplica(n.cfg, n.world, replicaDeps{
+		Picker: n.picker, OnEpoch: n.setFleet, Salt: salt, Tracer: n.telemetry.TracerProvider(), Propagator: n.telemetry.Propagator(), Log: n.log,
+	})
+	if err != nil {
 		return err
 	}
 	deps := proxy.Deps{Picker: n.picker, Dial: n.world.Dial, Log: n.log}
@@ -103,10 +109,13 @@ func (n *Node) wireRouting() error {
 		deps.Tracer, deps.Propagator = n.telemetry.Tracer(), n.telemetry.Propagator()
 	}
 	n.proxy = proxy.New(n.cfg.Proxy, deps)
-	return n.telemetry.Metrics.Watch(n.picker, n.proxy.Queued, n.world.Now)
+	return errors.Join(
+		n.telemetry.Metrics.Watch(n.picker, n.proxy.Queued, n.world.Now),
+		n.telemetry.Metrics.WatchCluster(n.replica.state),
+	)
 }
 
-// salt is the secret that prefix keys are mixed with.
+// salt is the secret that prefix keys are mixed with in a cluster that this router founds.
 func (n *Node) salt() (uint64, error) {
 	secret := make([]byte, 32)
 	if path := n.cfg.Router.SaltFile; path != "" {
@@ -121,7 +130,6 @@ func (n *Node) salt() (uint64, error) {
 		if _, err := io.ReadFull(n.world.Random, secret); err != nil {
 			return 0, fmt.Errorf("drawing a salt: %w", err)
 		}
-		n.log.Info("salt drawn at random: homes move at a restart", slog.String("setting", "router.salt_file"))
 	}
 	sum := sha256.Sum256(secret)
 	return binary.LittleEndian.Uint64(sum[:]), nil
@@ -137,6 +145,9 @@ func (n *Node) Run(ctx context.Context) error {
 	if err := n.telemetry.Start(ctx); err != nil {
 		return errors.Join(err, closeAll(listeners), n.telemetry.Shutdown(ctx))
 	}
+	if err := n.replica.open(ctx); err != nil {
+		return errors.Join(err, closeAll(listeners), n.telemetry.Shutdown(ctx))
+	}
 	// What serves requests outlives ctx by the orderly end.
 	ending := context.WithoutCancel(ctx)
 	background, stopBackground := context.WithCancel(ending)
@@ -144,11 +155,17 @@ func (n *Node) Run(ctx context.Context) error {
 	group, failed := errgroup.WithContext(ctx)
 	group.Go(func() error { return n.api.serve(listeners[0]) })
 	group.Go(func() error { return n.admin.serve(listeners[1]) })
-	group.Go(func() error { return n.fleet.run(background) })
+	group.Go(func() error { return n.replica.run(background) })
 	group.Go(func() error { return n.proxy.Run(background) })
 	close(n.listening)
-	n.unready.Store(nil)
-	n.log.InfoContext(ctx, "listening", slog.String("api", n.APIAddr()), slog.String("admin", n.AdminAddr()))
+	n.log.InfoContext(ctx, "listening", slog.String("api", n.APIAddr()), slog.String("admin", n.AdminAddr()), slog.String("peer", n.PeerAddr()))
+	select {
+	case <-n.replica.epochs.first:
+		n.unready.Store(nil)
+		close(n.serving)
+		n.log.InfoContext(ctx, "serving", slog.String("epoch", n.picker.Epoch().ID()))
+	case <-failed.Done():
+	}
 
 	<-failed.Done()
 	runSteps(ending, n.log, n.steps(stopBackground))
@@ -180,22 +197,28 @@ func closeAll(listeners []net.Listener) error {
 // steps are the orderly end.
 func (n *Node) steps(stopBackground func()) []step {
 	return []step{
-		{"not_ready", closeLimit, func(context.Context) error { n.unready.Store(&errLeaving); return nil }},
+		{"not_ready", closeLimit, func(context.Context) error {
+			n.unready.Store(&errLeaving)
+			n.replica.announceLeaving()
+			return nil
+		}},
 		{"drain_delay", n.cfg.Shutdown.DrainDelay, func(ctx context.Context) error { <-ctx.Done(); return nil }},
 		{"api", n.cfg.Shutdown.Grace, n.api.stop},
+		{"cluster", leaveLimit, n.replica.leave},
 		{"admin", closeLimit, n.admin.stop},
-		{"proxy", closeLimit, func(context.Context) error { stopBackground(); return nil }},
+		{"background", closeLimit, func(context.Context) error { stopBackground(); return nil }},
 		{"telemetry", n.cfg.Telemetry.FlushTimeout, n.telemetry.Shutdown},
 	}
 }
 
-// Reload takes the endpoints and backends of cfg, all or nothing. Settings that need a restart must be as they were. On
-// an error, which names every field at fault, nothing has changed.
-func (n *Node) Reload(cfg Config) error {
+// Reload proposes the endpoints and backends of cfg to the cluster, all or nothing; those that the file no longer has
+// drain. Settings that need a restart must be as they were. On an error, which names every field at fault, nothing has
+// changed.
+func (n *Node) Reload(ctx context.Context, cfg Config) error {
 	if err := errors.Join(cfg.Validate(), restartNeeded(n.cfg, cfg)); err != nil {
 		return err
 	}
-	return n.fleet.want(cfg.fleet())
+	return n.replica.want(ctx, cfg.wanted())
 }
 
 // restartNeeded names the scalar settings in which b differs from a.
@@ -212,14 +235,37 @@ func restartNeeded(a, b Config) error {
 
 // Ready says why the node should get no requests; nil: it should.
 func (n *Node) Ready() error {
-	if why := n.unready.Load(); why != nil {
-		return *why
+	why := n.unready.Load()
+	if why == nil {
+		return nil
 	}
-	return nil
+	select {
+	case <-n.listening:
+		if waiting := n.replica.waiting(); why == &errStarting && waiting != "" {
+			return fmt.Errorf("%w: %s", errStarting, waiting)
+		}
+	default:
+	}
+	return *why
 }
 
-// Listening is closed when APIAddr and AdminAddr are known.
+// Listening is closed when APIAddr, AdminAddr and PeerAddr are known.
 func (n *Node) Listening() <-chan struct{} { return n.listening }
+
+// Serving is closed when the node has an epoch, and so takes requests.
+func (n *Node) Serving() <-chan struct{} { return n.serving }
+
+// Epoch is the one in use; 0.0 before the first.
+func (n *Node) Epoch() *routing.Epoch { return n.picker.Epoch() }
+
+// Cluster is this router's part in the cluster, once Listening is closed.
+func (n *Node) Cluster() admin.ClusterStatus { return n.replica.describeCluster() }
+
+// Members are the routers that are alive, once Listening is closed.
+func (n *Node) Members() []admin.Member { return n.replica.describeMembers() }
+
+// PeerAddr is where other routers reach this one, once Listening is closed.
+func (n *Node) PeerAddr() string { return n.replica.port.Advertise().String() }
 
 // APIAddr is where the data plane listens, once Listening is closed.
 func (n *Node) APIAddr() string { return n.api.addr.String() }
@@ -244,11 +290,12 @@ func (n *Node) wireServers(version string) error {
 	desk, err := admin.New(n.cfg.Admin, admin.Deps{
 		Picker: n.picker, Queued: n.proxy.Queued, Ready: n.Ready, Metrics: n.telemetry.Metrics.Handler(), Traffic: n.traffic, Log: n.log,
 		Router: n.cfg.Router.Name, Version: version, Started: n.world.Now(), Now: n.world.Now,
+		Fleet: n.replica, Members: n.replica.describeMembers, Cluster: n.replica.describeCluster, Epochs: n.replica.epochs.newestFirst,
 	})
 	if err != nil {
 		return err
 	}
-	n.admin = newServer("admin", n.cfg.Admin.Listen, desk, func(h http.Handler) httpServer {
+	n.admin = newServer("admin", n.cfg.Admin.Listen, n.traceWrites(desk), func(h http.Handler) httpServer {
 		srv := desk.Server()
 		srv.Handler = h
 		return srv

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmring/warmring/routing"
 	"github.com/warmring/warmring/test/modelserver"
 )
 
@@ -109,7 +110,7 @@ func start(t *testing.T, cfg Config) *running {
 		_ = r.result(t)
 	})
 	select {
-	case <-r.Listening():
+	case <-r.Serving():
 	case err := <-r.done:
 		r.done <- err
 		t.Fatalf("the node did not start: %v", err)
@@ -233,7 +234,7 @@ func TestAWrongReloadIsRefusedAsAWhole(t *testing.T) {
 		"not valid":     {wrong, []string{"proxy.retry.attempts", "backends[gpu-1].endpoint"}},
 		"needs restart": {moved, []string{`api.listen: changed from "127.0.0.1:0" to "127.0.0.1:1", which needs a restart`}},
 	} {
-		err := n.Reload(tc.cfg)
+		err := n.Reload(t.Context(), tc.cfg)
 		if err == nil {
 			t.Fatalf("%s: accepted", name)
 		}
@@ -246,7 +247,7 @@ func TestAWrongReloadIsRefusedAsAWhole(t *testing.T) {
 			t.Errorf("%s: the epoch changed", name)
 		}
 	}
-	if err := n.Reload(testConfig("http://127.0.0.1:9", "http://127.0.0.1:10")); err != nil {
+	if err := n.Reload(t.Context(), testConfig("http://127.0.0.1:9", "http://127.0.0.1:10")); err != nil {
 		t.Fatal(err)
 	}
 	if got := n.picker.Epoch().ID(); got != "1.2" {
@@ -262,9 +263,12 @@ func TestAMovedBackendIsAskedAtItsNewAddress(t *testing.T) {
 	for range 3 {
 		drainBody(t, n.send(t, false, 2))
 	}
-	if err := n.Reload(testConfig(secondURL)); err != nil {
+	if err := n.Reload(t.Context(), testConfig(secondURL)); err != nil {
 		t.Fatal(err)
 	}
+	eventually(t, "the backend is ready at its new address", func() bool {
+		return n.picker.Epoch().Backends()[0].State == routing.Active
+	})
 	for range 3 {
 		drainBody(t, n.send(t, false, 2))
 	}
@@ -289,7 +293,11 @@ func TestASaltFileKeepsHomes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return n.picker.Epoch().Digest()
+		first, err := n.replica.firstEpoch()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return first.Digest()
 	}
 	if err := os.WriteFile(cfg.Router.SaltFile, []byte("0123456789abcdef"), 0o600); err != nil {
 		t.Fatal(err)

@@ -47,7 +47,7 @@ func TestShutdownLetsStreamsFinish(t *testing.T) {
 		t.Errorf("Run: %v", err)
 	}
 	at := -1
-	for _, step := range []string{"not_ready", "drain_delay", "api", "admin", "proxy", "telemetry"} {
+	for _, step := range []string{"not_ready", "drain_delay", "api", "cluster", "admin", "background", "telemetry"} {
 		i := strings.Index(n.log.String(), "msg=stopping router=warmring step="+step+" ")
 		if i <= at {
 			t.Errorf("step %s is missing or out of order:\n%s", step, n.log)

@@ -39,7 +39,7 @@ func TestTheDashboardShowsRequestsAndChanges(t *testing.T) {
 	if len(s.Backends) != 1 || s.Backends[0].ID != "gpu-0" || s.Backends[0].Share == nil || *s.Backends[0].Share != 1 || s.Backends[0].Minute.Requests == 0 {
 		t.Errorf("%+v", s.Backends)
 	}
-	if err := n.Reload(testConfig(first, second)); err != nil {
+	if err := n.Reload(t.Context(), testConfig(first, second)); err != nil {
 		t.Fatal(err)
 	}
 	if c := n.snapshot(t).Changes[0]; c.Kind != "added" || c.Subject != "gpu-1" || c.Epoch != "1.2" {

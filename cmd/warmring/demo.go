@@ -6,15 +6,12 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"strconv"
 	"syscall"
-	"text/template"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/warmring/warmring/node"
 	"github.com/warmring/warmring/test/modelserver"
 )
 
@@ -25,6 +22,7 @@ const demoModel = "demo"
 const (
 	adminPorts   = 1000
 	backendPorts = 2000
+	peerPorts    = 3000
 )
 
 type demo struct {
@@ -37,11 +35,12 @@ func newDemo() *cobra.Command {
 	var d demo
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Run a router and simulated model servers in this process",
-		Long: `Run a router and simulated model servers on 127.0.0.1 until Ctrl-C.
+		Short: "Run a cluster of routers and simulated model servers on this machine",
+		Long: `Run a cluster of routers and simulated model servers on 127.0.0.1 until Ctrl-C.
 
-The router listens on the base port, its admin API on base port + 1000, the model servers from base port + 2000 on.
-Endpoint and model are both called demo.`,
+Each router is a process of its own, so that one can be killed while the others go on. They listen on the base port, +1, +2
+and so on; their admin APIs on base port + 1000, +1001 ...; the model servers from base port + 2000 on; the routers talk to
+each other from base port + 3000 on. Endpoint and model are both called demo.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := d.validate(); err != nil {
@@ -51,9 +50,9 @@ Endpoint and model are both called demo.`,
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&d.routers, "routers", 1, "routers; several come with the cluster, so only 1 works")
+	f.IntVar(&d.routers, "routers", 3, "routers, 1 to 20")
 	f.IntVar(&d.backends, "backends", 7, "simulated model servers, 1 to 500")
-	f.IntVar(&d.basePort, "base-port", 8080, "port of the router; 0 lets the kernel choose all ports")
+	f.IntVar(&d.basePort, "base-port", 8080, "port of the first router; 0 lets the kernel choose all ports")
 	f.Float64Var(&d.speed, "speed", 1, "how many times faster than a real model the servers are")
 	f.BoolVar(&d.load, "load", false, "send a demonstration load and show how it was answered")
 	return cmd
@@ -61,19 +60,19 @@ Endpoint and model are both called demo.`,
 
 func (d *demo) validate() error {
 	switch {
-	case d.routers != 1:
-		return usagef("--routers %d: several routers come with the cluster; this version runs 1", d.routers)
+	case d.routers < 1 || d.routers > 20:
+		return usagef("--routers %d: must be 1 to 20", d.routers)
 	case d.backends < 1 || d.backends > 500:
 		return usagef("--backends %d: must be 1 to 500", d.backends)
-	case d.basePort < 0 || d.basePort+backendPorts+d.backends > 1<<16:
-		return usagef("--base-port %d: must be 0, or 1 to %d so that the model servers' ports exist", d.basePort, 1<<16-backendPorts-d.backends)
+	case d.basePort < 0 || d.basePort > 0 && d.basePort+peerPorts+d.routers > 1<<16:
+		return usagef("--base-port %d: must be 0, or 1 to %d so that all ports exist", d.basePort, 1<<16-peerPorts-d.routers)
 	case !(d.speed > 0):
 		return usagef("--speed %v: must be above 0", d.speed)
 	}
 	return nil
 }
 
-// run starts everything, prints what to try, and stops everything when ctx ends: the router before the servers.
+// run starts everything, prints what to try, and stops everything when ctx ends: the routers before the servers.
 func (d *demo) run(ctx context.Context, out, errOut io.Writer) error {
 	servers, err := d.modelServers() //nolint:contextcheck // nothing is opened before Run
 	if err != nil {
@@ -83,30 +82,44 @@ func (d *demo) run(ctx context.Context, out, errOut io.Writer) error {
 	if err != nil {
 		return portHint(err)
 	}
-	n, err := d.router(listeners, errOut)
-	if err != nil {
-		return errors.Join(err, closeAll(listeners))
-	}
 	serversCtx, stopServers := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServers()
 	var backends errgroup.Group
 	for i, s := range servers {
 		backends.Go(func() error { return s.Run(serversCtx, listeners[i]) })
 	}
+	err = d.cluster(ctx, listeners, out, errOut)
+	stopServers()
+	return errors.Join(err, backends.Wait())
+}
+
+// cluster runs the routers until ctx ends or all of them have ended.
+func (d *demo) cluster(ctx context.Context, backends []net.Listener, out, errOut io.Writer) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		defer stopServers()
-		return n.Run(ctx)
-	})
-	group.Go(func() error {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-n.Listening():
+	var routers []*demoRouter
+	for i := range d.routers {
+		r := &demoRouter{name: "demo-" + strconv.Itoa(i), errOut: errOut, listening: make(chan struct{}), serving: make(chan struct{}), ended: make(chan struct{})}
+		cfg := d.config(i, r.name, backends)
+		if i > 0 { // all join the first, whose address is known once it listens
+			if err := routers[0].wait(ctx, routers[0].listening); err != nil {
+				break // its own error says more
+			}
+			cfg.Cluster.Join = []string{routers[0].peer}
 		}
-		return d.present(ctx, n, out)
+		routers = append(routers, r)
+		group.Go(func() error { return r.run(ctx, cfg) })
+	}
+	group.Go(func() error {
+		for _, r := range routers {
+			if r.wait(ctx, r.serving) != nil {
+				return nil
+			}
+		}
+		return d.present(ctx, routers, out)
 	})
-	return portHint(errors.Join(group.Wait(), backends.Wait()))
+	return group.Wait()
 }
 
 // modelServers makes the servers; they do nothing yet.
@@ -149,20 +162,6 @@ func (d *demo) address(offset int) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 
-func (d *demo) router(backends []net.Listener, errOut io.Writer) (*node.Node, error) {
-	cfg := node.Default()
-	cfg.Router.Name = "demo-0"
-	cfg.API.Listen, cfg.Admin.Listen = d.address(0), d.address(adminPorts)
-	cfg.Telemetry.Log.Level = "warn" // the demo's own words are enough
-	cfg.Endpoints = []node.EndpointConfig{{Name: demoModel}}
-	for i, l := range backends {
-		cfg.Backends = append(cfg.Backends, node.BackendConfig{
-			ID: backendID(i), URL: "http://" + l.Addr().String(), Endpoint: demoModel, Weight: 1,
-		})
-	}
-	return node.New(cfg, node.Machine(), node.Options{LogOutput: errOut, Version: moduleVersion(), Getenv: os.Getenv})
-}
-
 func closeAll(listeners []net.Listener) error {
 	var errs []error
 	for _, l := range listeners {
@@ -178,47 +177,3 @@ func portHint(err error) error {
 	}
 	return err
 }
-
-// present prints what to try and, if asked for, sends the load.
-func (d *demo) present(ctx context.Context, n *node.Node, out io.Writer) error {
-	guide, err := template.New("guide").Parse(demoGuide)
-	if err != nil {
-		return err
-	}
-	err = guide.Execute(out, map[string]any{"API": n.APIAddr(), "Admin": n.AdminAddr(), "Backends": d.backends, "Model": demoModel})
-	if err != nil || !d.load {
-		return err
-	}
-	if err := runLoad(ctx, "http://"+n.APIAddr(), out); err != nil && ctx.Err() == nil { // else it was stopped on purpose
-		return err
-	}
-	return nil
-}
-
-const demoGuide = `warmring demo: 1 router, {{.Backends}} simulated model servers. Ctrl-C stops it.
-
-  OpenAI API   http://{{.API}}/v1   model "{{.Model}}", any API key
-  dashboard    http://{{.Admin}}/ui/
-  admin API    http://{{.Admin}}/admin/v1/status
-  metrics      http://{{.Admin}}/metrics
-
-Ask two questions about one document. Both go to the same server, and the second finds the document in its cache:
-
-  DOC=$(printf 'All happy families are alike. %.0s' $(seq 300))
-  for Q in Who? Why?; do
-    curl -si http://{{.API}}/v1/chat/completions -H 'Content-Type: application/json' -d "{\"model\": \"{{.Model}}\",
-      \"messages\": [{\"role\": \"system\", \"content\": \"$DOC\"}, {\"role\": \"user\", \"content\": \"$Q\"}]}" |
-    grep -oiE 'X-Warmring-(Backend|Decision).*|"prompt_tokens":[0-9]*|"cached_tokens":[0-9]*'
-  done
-
-  warmring status   --admin http://{{.Admin}}
-  warmring backends --admin http://{{.Admin}}
-
-With the OpenAI SDK for Python:
-
-  from openai import OpenAI
-  client = OpenAI(base_url="http://{{.API}}/v1", api_key="none")
-  print(client.responses.create(model="{{.Model}}", input="Hello").output_text)
-
-Headers of each answer say who gave it: X-Warmring-Backend, and why: X-Warmring-Decision.
-`

@@ -70,13 +70,13 @@ func printExplanation(out io.Writer, e admin.Explanation) error {
 	t.row("prompt", fmt.Sprintf("about %d tokens", e.PromptTokens))
 	t.row("home", e.Home)
 	t.row() // columns of what follows are aligned apart
-	t.row("RANK", "BACKEND", "IN FLIGHT", "PREFILL", "HAVE", "COST", "ELIGIBLE")
+	t.row("RANK", "BACKEND", "IN FLIGHT", "PEERS", "PREFILL", "HAVE", "COST", "ELIGIBLE")
 	for _, c := range e.Candidates {
 		eligible := "yes"
 		if !c.Eligible {
 			eligible = "no: " + c.Reason
 		}
-		t.row(c.Rank, c.ID, c.InFlight, c.Prefill, c.Have, fmt.Sprintf("%.0f", c.Cost), eligible)
+		t.row(c.Rank, c.ID, c.InFlight, c.PeerInFlight, c.Prefill, c.Have, fmt.Sprintf("%.0f", c.Cost), eligible)
 	}
 	return t.write(out)
 }

@@ -34,8 +34,8 @@ type answer struct {
 	firstToken     time.Duration
 }
 
-// runLoad sends the demonstration load to the router at base and writes to out how its answers came about.
-func runLoad(ctx context.Context, base string, out io.Writer) error {
+// runLoad sends the demonstration load to the routers at bases, in turn, and writes to out how the answers came about.
+func runLoad(ctx context.Context, bases []string, out io.Writer) error {
 	prompts := loadPrompts()
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: loadConcurrency}}
 	defer client.CloseIdleConnections()
@@ -51,9 +51,9 @@ func runLoad(ctx context.Context, base string, out io.Writer) error {
 	began := time.Now()
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(loadConcurrency)
-	for _, prompt := range prompts {
+	for i, prompt := range prompts {
 		group.Go(func() error {
-			a, err := ask(ctx, client, base, prompt)
+			a, err := ask(ctx, client, bases[i%len(bases)], prompt)
 			if err != nil {
 				return err
 			}

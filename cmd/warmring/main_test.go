@@ -54,6 +54,22 @@ func fakeRouter(t *testing.T) string {
 		"GET /admin/v1/status": admin.Status{
 			Router: "r1", Version: "v1", Started: at, NotReady: "shutting down", Epoch: "1.3", Digest: "00ff",
 			Endpoints: 1, Backends: 2, InFlight: 5, Queued: 1,
+			Cluster: &admin.ClusterStatus{
+				ID: "00c1", Generation: 1, Role: "voter", Voters: []string{"r1", "r2", "r3"}, Members: 1, Expect: 3,
+				Waiting: "a majority of the voters: r2 and r3 do not answer",
+			},
+		},
+		"GET /admin/v1/members": []admin.Member{
+			{Router: "r1", Name: "r1-0001", Role: "leader", Epoch: "1.3", Digest: "00ff", Agrees: new(true), Self: true, Address: "10.0.0.1:9"},
+			{Router: "r2", Name: "r2-0002", Role: "voter", Epoch: "1.3", Digest: "0bad", Agrees: new(false), ViewAge: new(41.6), Address: "10.0.0.2:9"},
+			{Router: "r3", Name: "r3-0003", Role: "subscriber", Leaving: true, Epoch: "1.2", Digest: "00fe", ViewAge: new(120.), Address: "10.0.0.3:9"},
+			{Router: "r4", Name: "r4-0004", Role: "blank", Address: "10.0.0.4:9"},
+		},
+		"GET /admin/v1/epochs": []admin.EpochInfo{
+			{ID: "1.3", Digest: "00ff", At: at, By: "admin from 127.0.0.1", Changes: []admin.EpochChange{
+				{Kind: "backends added", Count: 7, IDs: []string{"g1", "g2", "g3", "g4", "g5", "g6", "g7"}}, {Kind: "backends draining", Count: 1, IDs: []string{"g0"}},
+			}},
+			{ID: "1.2", Digest: "00fe", At: at},
 		},
 		"GET /admin/v1/endpoints": []admin.EndpointStatus{{
 			Name: "demo", Aliases: []string{"llama"}, Adapters: []string{"sql"}, Variants: []admin.VariantStatus{
@@ -62,9 +78,10 @@ func fakeRouter(t *testing.T) string {
 			},
 		}},
 		"GET /admin/v1/backends": []admin.BackendStatus{
-			{ID: "gpu-0", URL: "http://h:1", Endpoint: "demo", Variant: "main", State: "active", InFlight: 5, MaxInFlight: 8, Prefill: 1200, Picks: 77},
+			{ID: "gpu-0", URL: "http://h:1", Endpoint: "demo", Variant: "main", State: "active", InFlight: 5, PeerInFlight: 2, MaxInFlight: 8, Prefill: 1200, Picks: 77, Source: "dns:gpus"},
 			{ID: "gpu-1", URL: "http://h:2", Endpoint: "demo", Variant: "main", State: "active", EjectedUntil: &at},
 			{ID: "gpu-2", URL: "http://h:3", Endpoint: "demo", Variant: "main", State: "active", BusyUntil: &at},
+			{ID: "gpu-4", URL: "http://h:5", Endpoint: "demo", Variant: "main", State: "active", PeersEjected: 2, Rumoured: true},
 			{ID: "gpu-3", URL: "http://h:4", Endpoint: "demo", Variant: "main", State: "draining", Gone: true},
 		},
 		"POST /admin/v1/explain": admin.Explanation{
@@ -90,7 +107,7 @@ func fakeRouter(t *testing.T) string {
 func TestTables(t *testing.T) {
 	t.Setenv("WARMRING_ADMIN_TOKEN", "secret")
 	router := fakeRouter(t)
-	for _, args := range [][]string{{"status"}, {"endpoints"}, {"backends"}, {"explain", "-f", "-"}, {"status", "--json"}} {
+	for _, args := range [][]string{{"status"}, {"members"}, {"epochs"}, {"endpoints"}, {"backends"}, {"explain", "-f", "-"}, {"status", "--json"}} {
 		code, out, errOut := cli(t, `{"prompt":"x"}`, append(args, "--admin", router)...)
 		if code != exitDone {
 			t.Errorf("%v: exit code %d: %s", args, code, errOut)
@@ -149,13 +166,25 @@ func TestExitCodes(t *testing.T) {
 		{"config check -f " + fleetFile, exitDone, "ok: endpoints 1, backends 2, api on 127.0.0.1:8080, admin on 127.0.0.1:9080"},
 		{"config show -f " + fleetFile + " --proxy.retry.attempts 5", exitDone, "attempts: 5"},
 		{"config show --admin.pprof -f " + fleetFile, exitDone, "pprof: true"},
-		{"demo --routers 3", exitUsage, "several routers come with the cluster"},
+		{"demo --routers 0", exitUsage, "--routers 0: must be 1 to 20"},
 		{"demo --backends 0", exitUsage, "--backends 0: must be 1 to 500"},
 		{"demo --base-port 65000", exitUsage, "--base-port 65000"},
 		{"demo --speed 0", exitUsage, "--speed 0"},
 		{"modelserver --speed -1", exitUsage, "peed"},
 		{"explain", exitUsage, "-f is needed"},
 		{"explain -f nowhere.json", exitFailed, "-f: open nowhere.json"},
+		{"apply", exitUsage, "-f is needed: a file with endpoints and backends"},
+		{"apply -f nowhere.yaml", exitFailed, "-f: open nowhere.yaml"},
+		{"apply -f testdata/apply.yaml --admin http://" + closed, exitFailed, "no router answers"},
+		{"backend", exitDone, "drain"},
+		{"backend dran", exitUsage, "did you mean drain?"},
+		{"backend add", exitUsage, "ID is needed: warmring backend add ID --url URL"},
+		{"backend add a b", exitUsage, `unexpected "b"`},
+		{"backend add a --weight heavy", exitUsage, "--weight"},
+		{"backend weight a", exitUsage, "WEIGHT is needed"},
+		{"backend weight a 0", exitUsage, "must be a number above 0"},
+		{"backend drain", exitUsage, "ID is needed"},
+		{"backend remove a --admin http://" + closed, exitFailed, "no router answers"},
 		{"status --admin nonsense", exitUsage, `--admin "nonsense": must be a URL`},
 		{"status --admin http://" + closed, exitFailed, "no router answers at http://" + closed},
 	} {
@@ -216,6 +245,7 @@ func (w *watched) until(t *testing.T, words string) string {
 }
 
 func TestDemoWithLoad(t *testing.T) {
+	t.Setenv("WARMRING_TEST_MAIN", "1") // for the routers' processes
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	out := &watched{text: make(chan string, 1000)}
@@ -233,6 +263,9 @@ func TestDemoWithLoad(t *testing.T) {
 	code, explained, errText := cli(t, `{"model":"demo","messages":[{"role":"user","content":"hi"}]}`, "explain", "-f", "-", "--admin", url)
 	if code != exitDone || !strings.Contains(explained, "PREFIX_AWARE") {
 		t.Errorf("explain: exit code %d: %s%s", code, explained, errText)
+	}
+	if !strings.Contains(text, "They agree: epoch 1.1") {
+		t.Errorf("the routers do not agree:\n%s", text)
 	}
 	if !warm(text) {
 		t.Errorf("the load did not find its prefixes cached:\n%s", text)

@@ -42,6 +42,7 @@ SIGHUP reads them again and applies the endpoints and backends, or, if anything 
 		},
 	}
 	from.addTo(cmd)
+	from.alias(cmd, "join", "cluster.join", "other routers' peer addresses (host:port, separated by commas); short for --cluster.join")
 	return cmd
 }
 
@@ -85,7 +86,7 @@ func (s *settings) reload(ctx context.Context, n *node.Node) {
 	if s.file != "-" {
 		var cfg node.Config
 		if cfg, err = s.load(nil); err == nil {
-			err = n.Reload(cfg)
+			err = n.Reload(ctx, cfg)
 		}
 	}
 	if err != nil {

@@ -32,6 +32,11 @@ func (s *settings) addTo(cmd *cobra.Command) {
 	}
 }
 
+// alias gives a leaf's flag a second, shorter name.
+func (s *settings) alias(cmd *cobra.Command, name, path, usage string) {
+	cmd.Flags().Var(cmd.Flags().Lookup(path).Value, name, usage)
+}
+
 // load reads the file anew each time, so that a reload sees its changes.
 func (s *settings) load(in io.Reader) (node.Config, error) {
 	var text []byte

@@ -53,7 +53,26 @@ func printStatus(out io.Writer, s admin.Status) error {
 	t.row("backends", s.Backends)
 	t.row("in flight", s.InFlight)
 	t.row("queued", s.Queued)
+	if s.Cluster != nil {
+		clusterRows(&t, s.Cluster)
+	}
 	return t.write(out)
+}
+
+func clusterRows(t *table, c *admin.ClusterStatus) {
+	t.row("cluster", fmt.Sprintf("%s (generation %d)", cmp.Or(c.ID, "not founded yet"), c.Generation))
+	t.row("role", c.Role)
+	t.row("leader", cmp.Or(c.Leader, "not known"))
+	quorum := "yes"
+	if !c.Quorum {
+		quorum = "no: requests are served, the fleet cannot be changed"
+	}
+	t.row("quorum", quorum)
+	t.row("voters", cmp.Or(strings.Join(c.Voters, ", "), "none"))
+	t.row("members", c.Members)
+	if c.Waiting != "" {
+		t.row("waits for", c.Waiting)
+	}
 }
 
 func printEndpoints(out io.Writer, list []admin.EndpointStatus) error {
@@ -71,9 +90,10 @@ func printEndpoints(out io.Writer, list []admin.EndpointStatus) error {
 
 func printBackends(out io.Writer, list []admin.BackendStatus) error {
 	var t table
-	t.row("BACKEND", "URL", "ENDPOINT", "VARIANT", "STATE", "IN FLIGHT", "MAX", "PREFILL", "PICKS")
+	t.row("BACKEND", "URL", "ENDPOINT", "VARIANT", "STATE", "IN FLIGHT", "PEERS", "MAX", "PREFILL", "PICKS", "LISTED BY")
 	for _, b := range list {
-		t.row(b.ID, b.URL, b.Endpoint, b.Variant, stateOf(&b), b.InFlight, orDash(b.MaxInFlight), b.Prefill, b.Picks)
+		t.row(b.ID, b.URL, b.Endpoint, b.Variant, stateOf(&b), b.InFlight, b.PeerInFlight, orDash(b.MaxInFlight),
+			b.Prefill, b.Picks, cmp.Or(b.Source, "-"))
 	}
 	return t.write(out)
 }
@@ -85,6 +105,8 @@ func stateOf(b *admin.BackendStatus) string {
 		return "removed"
 	case b.EjectedUntil != nil:
 		return b.State + ", ejected"
+	case b.Rumoured:
+		return fmt.Sprintf("%s, shut: %d peers ejected it", b.State, b.PeersEjected)
 	case b.BusyUntil != nil:
 		return b.State + ", busy"
 	}

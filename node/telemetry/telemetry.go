@@ -81,11 +81,14 @@ func newProvider(sample float64, samplerFromEnv bool, res *resource.Resource) *s
 func (t *Telemetry) Tracing() bool { return t.provider != nil }
 
 // Tracer makes the node's spans; without an exporter it is a no-op.
-func (t *Telemetry) Tracer() trace.Tracer {
+func (t *Telemetry) Tracer() trace.Tracer { return t.TracerProvider().Tracer(scope) }
+
+// TracerProvider is for libraries that make spans of their own; without an exporter it is a no-op.
+func (t *Telemetry) TracerProvider() trace.TracerProvider {
 	if t.provider == nil {
-		return noop.NewTracerProvider().Tracer(scope)
+		return noop.NewTracerProvider()
 	}
-	return t.provider.Tracer(scope)
+	return t.provider
 }
 
 // Propagator reads trace context from requests (W3C, else B3) and writes it to them (W3C).

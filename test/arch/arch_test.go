@@ -22,17 +22,32 @@ var layers = map[string][]string{
 	"routing/proxy/field": {},
 	"routing/proxy":       {"routing", "routing/proxy/field"},
 	"api/openai":          {"routing/prefix"},
+	"api/strict":          {},
+	"api/fleet":           {"routing"},
 	"api/http1":           {"routing/proxy/field"},
 	"api/sagemaker":       {"routing", "routing/prefix", "routing/proxy"},
 	"api":                 {"routing", "routing/prefix", "routing/proxy", "api/http1", "api/openai", "api/sagemaker"},
-	"api/admin":           {"routing", "routing/prefix", "routing/proxy", "api", "api/openai", "api/sagemaker"},
+	"api/admin":           {"routing", "routing/prefix", "routing/proxy", "api", "api/fleet", "api/strict", "api/openai", "api/sagemaker"},
+	"gossip/loads":        {},
+	"gossip":              {},
+	"consensus":           {"routing"},
+	"api/peer/peerpb":     {},
+	"api/peer":            {"routing", "gossip/loads", "api/peer/peerpb"},
 	"node/telemetry":      {"routing", "routing/proxy", "api"},
-	"node":                {"routing", "routing/prefix", "routing/proxy", "api", "api/admin", "node/telemetry"},
-	"cmd/warmring":        {"*"},
-	"test/arch":           {},
-	"test/modelserver":    {},
-	"test/modelserver/":   {"test/modelserver"},
-	"test/":               {"*"},
+	"node/port":           {"node/certs"},
+	"node/certs":          {},
+	"node/plan":           {"routing"},
+	"node/probe":          {"gossip/loads"},
+	"node/discovery":      {"routing", "node/plan"},
+	"node": {
+		"routing", "routing/prefix", "routing/proxy", "gossip", "gossip/loads", "consensus", "api", "api/admin", "api/fleet", "api/peer",
+		"api/strict", "node/discovery", "node/plan", "node/port", "node/probe", "node/telemetry",
+	},
+	"cmd/warmring":      {"*"},
+	"test/arch":         {},
+	"test/modelserver":  {},
+	"test/modelserver/": {"test/modelserver"},
+	"test/":             {"*"},
 }
 
 // bans name imports that only some packages may have, with the reason.
@@ -46,17 +61,19 @@ var bans = []struct {
 	{"go.opentelemetry.io/otel/sdk", []string{"node/telemetry", "test/"}, "the rest gets API values, so that a test can pass its own"},
 	{"go.opentelemetry.io/otel/exporters", []string{"node/telemetry", "test/"}, "as above"},
 	{"github.com/prometheus/", []string{"node/telemetry"}, "one place names the metrics"},
-	{"google.golang.org/grpc", []string{"api/peer", "node"}, "nodes talk to each other in one place"},
+	{"google.golang.org/grpc", []string{"api/peer", "api/peer/"}, "nodes talk to each other in one place"},
 	{"github.com/hashicorp/memberlist", []string{"gossip"}, "gossip advises"},
 	{"github.com/hashicorp/raft", []string{"consensus"}, "the log decides"},
+	{"go.etcd.io/bbolt", []string{"consensus"}, "as above"},
 	{"github.com/aws/", []string{"api/sagemaker", "test/"}, "one dialect, one package"},
 	{"github.com/spf13/", []string{"cmd/warmring"}, "the rest is a library"},
 }
 
 // pure packages do no I/O and read no clock: their imports show it.
-var pure = []string{"routing", "routing/prefix", "api/openai"}
+var pure = []string{"routing", "routing/prefix", "api/openai", "api/fleet", "gossip/loads", "node/plan"}
 
-var impure = []string{"net", "net/http", "os", "log", "log/slog", "context", "io/fs", "os/exec", "math/rand", "crypto/rand"}
+// log/slog is not among them: routing implements its LogValuer, which keeps the salt out of logs.
+var impure = []string{"net", "net/http", "os", "log", "context", "io/fs", "os/exec", "math/rand", "crypto/rand"}
 
 type pkg struct {
 	ImportPath string

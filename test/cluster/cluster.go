@@ -39,7 +39,7 @@ func Start(t testing.TB, cfg node.Config) *Router {
 	done := make(chan error, 1)
 	go func() { done <- n.Run(ctx) }()
 	select {
-	case <-n.Listening():
+	case <-n.Serving():
 	case err := <-done:
 		cancel()
 		t.Fatalf("router ended: %v", err)

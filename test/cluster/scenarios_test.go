@@ -187,7 +187,7 @@ func TestServerMoves(t *testing.T) {
 	before := running[0].Server.Stats().Started
 	moved := mstest.Start(t, fast())
 	cfg.Backends = []node.BackendConfig{backendAt("gpu-0", moved.URL)}
-	if err := r.Reload(cfg); err != nil {
+	if err := r.Reload(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
 	for range 5 {

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/warmring/warmring/api/admin"
+)
+
+// waitPoll is how often a router is asked how far a backend is.
+const waitPoll = 250 * time.Millisecond
+
+// waiting are the flags of a command that can wait for what it began.
+type waiting struct {
+	wait    bool
+	timeout time.Duration
+}
+
+func (w *waiting) addTo(cmd *cobra.Command, until string) {
+	cmd.Flags().BoolVar(&w.wait, "wait", false, "wait "+until)
+	cmd.Flags().DurationVar(&w.timeout, "timeout", 15*time.Minute, "give up waiting after this time")
+}
+
+// active and gone say whether a backend (nil: not in the fleet) is where it should be.
+func active(b *admin.BackendStatus) bool { return b != nil && b.State == "active" }
+func gone(b *admin.BackendStatus) bool   { return b == nil }
+
+// until asks again and again until the backend is as wanted, and shows how far it is where
+// standard error is a terminal.
+func (w *waiting) until(cmd *cobra.Command, c *client, id string, wanted func(*admin.BackendStatus) bool) error {
+	if !w.wait {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), w.timeout)
+	defer cancel()
+	terminal := isTerminal(cmd.ErrOrStderr())
+	tick := time.NewTicker(waitPoll)
+	defer tick.Stop()
+	for {
+		b, err := c.backend(ctx, id)
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		if err == nil && wanted(b) {
+			if terminal {
+				cmd.PrintErr("\r\x1b[K")
+			}
+			return nil
+		}
+		if terminal {
+			cmd.PrintErrf("\r\x1b[K%s: %s", id, progress(b))
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("gave up waiting for %s: it is %s; the change itself is made", id, progress(b))
+		case <-tick.C:
+		}
+	}
+}
+
+// backend asks for one model server; nil: it is not in the fleet.
+func (c *client) backend(ctx context.Context, id string) (*admin.BackendStatus, error) {
+	answer, err := c.do(ctx, http.MethodGet, "/admin/v1/backends", nil)
+	if err != nil {
+		return nil, err
+	}
+	var list []admin.BackendStatus
+	if err := json.Unmarshal(answer, &list); err != nil {
+		return nil, fmt.Errorf("the router's answer: %w", err)
+	}
+	i := slices.IndexFunc(list, func(b admin.BackendStatus) bool { return b.ID == id && !b.Gone })
+	if i < 0 {
+		return nil, nil //nolint:nilnil // not being there is what is asked
+	}
+	return &list[i], nil
+}
+
+func progress(b *admin.BackendStatus) string {
+	if b == nil {
+		return "not in the fleet"
+	}
+	return fmt.Sprintf("%s, %d requests in flight", b.State, b.InFlight+b.PeerInFlight)
+}

@@ -1,0 +1,87 @@
+package node
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/warmring/warmring/api/admin"
+	"github.com/warmring/warmring/api/peer"
+	"github.com/warmring/warmring/routing"
+)
+
+// epochs takes the epochs that come from this router's log and from its peers, in any order, and puts the newest in use.
+type epochs struct {
+	history *peer.History
+	onNew   func(*routing.Epoch) // puts it in use: swaps pointers, waits for nothing
+	first   chan struct{}        // closed with the first epoch
+
+	now func() time.Time
+
+	mu   sync.Mutex        // one epoch after the other; guards past
+	past []admin.EpochInfo // oldest first, at most pastEpochs
+}
+
+// pastEpochs is how many epochs are remembered for people.
+const pastEpochs = 64
+
+func newEpochs(onNew func(*routing.Epoch), now func() time.Time) *epochs {
+	return &epochs{history: peer.NewHistory(routing.NewEpoch(0, 0)), onNew: onNew, first: make(chan struct{}), now: now}
+}
+
+// offer takes e if it is newer than what is there, or has another content under the same number. The latter is for a
+// caller who knows better than whoever gave us ours. The steps are those that made e, if they are known.
+func (s *epochs) offer(e *routing.Epoch, steps ...peer.Step) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := s.history.Latest()
+	if !s.history.Add(e, steps...) {
+		return
+	}
+	s.onNew(e)
+	if len(s.past) == 0 {
+		close(s.first)
+	}
+	if len(s.past) == pastEpochs {
+		s.past = slices.Delete(s.past, 0, 1)
+	}
+	info := admin.EpochInfo{ID: e.ID(), Digest: fmt.Sprintf("%016x", e.Digest()), At: s.now(), Changes: admin.Summary(was, e)}
+	if len(steps) > 0 {
+		info.By = steps[len(steps)-1].By
+	}
+	s.past = append(s.past, info)
+}
+
+// newestFirst are the epochs that this router has had.
+func (s *epochs) newestFirst() []admin.EpochInfo {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := slices.Clone(s.past)
+	slices.Reverse(out)
+	return out
+}
+
+// newest is the epoch in use, 0.0 before the first.
+func (s *epochs) newest() *routing.Epoch { return s.history.Latest() }
+
+// has reports whether there is an epoch at all.
+func (s *epochs) has() bool {
+	select {
+	case <-s.first:
+		return true
+	default:
+		return false
+	}
+}
+
+// stepBetween is the change that leads from one epoch to the next, if it can be told from the two. Most can, and then followers
+// are sent the change instead of the whole.
+func stepBetween(was, is *routing.Epoch) (peer.Step, bool) {
+	change := routing.Diff(was, is.Endpoints(), is.Backends())
+	made, err := was.Apply(change)
+	if err != nil || made.ID() != is.ID() || made.Digest() != is.Digest() {
+		return peer.Step{}, false
+	}
+	return peer.Step{Version: peer.VersionOf(is), Change: change}, true
+}

@@ -1,0 +1,192 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/warmring/warmring/api/peer"
+	"github.com/warmring/warmring/consensus"
+	"github.com/warmring/warmring/gossip"
+	"github.com/warmring/warmring/node/plan"
+	"github.com/warmring/warmring/node/probe"
+	"github.com/warmring/warmring/routing"
+)
+
+const (
+	// followEvery is how often all is looked at though nothing has changed: what was found is announced again.
+	followEvery = 5 * time.Second
+	// followGap keeps the parts, which make news of each other's news, from going round without a pause.
+	followGap = 10 * time.Millisecond
+)
+
+// follow brings every part up to date with the members, the epoch and this router's role, whichever of them changed.
+func (r *replica) follow(ctx context.Context) error {
+	tick := time.NewTicker(followEvery)
+	defer tick.Stop()
+	var last seen
+	for {
+		last = r.update(last)
+		time.Sleep(followGap)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-r.news:
+		case <-tick.C:
+		}
+	}
+}
+
+// seen is what an update handed on, so that the next one need not hand on the same.
+type seen struct {
+	members *[]gossip.Member
+	epoch   *routing.Epoch
+}
+
+func (r *replica) update(last seen) seen {
+	members, epoch, status := r.members.Load(), r.epochs.newest(), r.agreement.Status()
+	r.gossip.SetMeta(gossip.Meta{
+		Router: r.cfg.Router.Name, Server: status.Server, Cluster: status.Cluster,
+		Generation: epoch.Generation(), Epoch: epoch.Number(), Digest: epoch.Digest(),
+		Voter: status.Role >= consensus.Voter, Leaving: r.leaving.Load(), Expect: r.cfg.Cluster.Expect,
+	})
+	if members != last.members {
+		r.setMembers(*members)
+	}
+	if epoch != last.epoch {
+		r.mesh.Repeat() // the picker forgets what it hears of backends that it does not know
+	}
+	r.prober.Watch(r.targets(*members, epoch))
+	r.announceFound()
+	signal(r.orders)
+	return seen{members, epoch}
+}
+
+// setMembers tells the parts who the routers are.
+func (r *replica) setMembers(members []gossip.Member) {
+	addresses, names := make([]string, 0, len(members)), map[string]string{}
+	voters := make([]consensus.Member, 0, len(members))
+	for _, m := range members {
+		voters = append(voters, consensus.Member{
+			Name: m.Name, Server: m.Meta.Server, Address: m.Addr, Blank: m.Meta.Cluster == "", Leaving: m.Meta.Leaving,
+			Cluster: m.Meta.Cluster, Generation: m.Meta.Generation, Number: m.Meta.Epoch,
+		})
+		if m.Name != r.name {
+			names[m.Name] = m.Addr
+			addresses = append(addresses, m.Addr)
+		}
+	}
+	r.client.SetMembers(addresses)
+	r.mesh.SetMembers(names)
+	r.agreement.SetMembers(voters)
+}
+
+// targets are the backends that this router probes: those of which it is an observer.
+func (r *replica) targets(members []gossip.Member, e *routing.Epoch) []probe.Target {
+	names := memberNames(members)
+	models := map[string][]string{}
+	for _, ep := range e.Endpoints() {
+		models[ep.Name] = slices.Concat([]string{ep.Name}, ep.Aliases, ep.Adapters)
+	}
+	var out []probe.Target
+	for _, b := range e.Backends() {
+		if b.State != routing.Draining && slices.Contains(plan.Observers(names, b.ID), r.name) {
+			out = append(out, probe.Target{ID: b.ID, Incarnation: b.Incarnation, URL: b.URL, Models: models[b.Endpoint]})
+		}
+	}
+	return out
+}
+
+// memberNames are the routers that share in the work: those that stay.
+func memberNames(members []gossip.Member) []string {
+	names := make([]string, 0, len(members))
+	for _, m := range members {
+		if !m.Meta.Leaving {
+			names = append(names, m.Name)
+		}
+	}
+	return names
+}
+
+// sources are where the feed may get epochs. A voter that hears its leader needs none.
+func (r *replica) sources() []peer.Source {
+	status := r.agreement.Status()
+	if status.Role >= consensus.Voter && status.Quorum {
+		return nil
+	}
+	var out []peer.Source
+	for _, m := range *r.members.Load() {
+		if m.Name != r.name && m.Meta.Cluster != "" && m.Meta.Epoch > 0 {
+			v := peer.Version{Generation: m.Meta.Generation, Number: m.Meta.Epoch, Digest: m.Meta.Digest}
+			out = append(out, peer.Source{Name: m.Name, Address: m.Addr, Version: v, Voter: m.Meta.Voter})
+		}
+	}
+	return out
+}
+
+// seeds are the addresses in cluster.join now.
+func (r *replica) seeds(ctx context.Context) ([]netip.AddrPort, error) {
+	var out []netip.AddrPort
+	var errs []error
+	for _, address := range r.cfg.Cluster.Join {
+		host, number, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, err // validated
+		}
+		at, err := strconv.ParseUint(number, 10, 16)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", address, err))
+			continue
+		}
+		found, err := r.world.Lookup(ctx, host)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", address, err))
+		}
+		for _, ip := range found {
+			out = append(out, netip.AddrPortFrom(ip.Unmap(), uint16(at)))
+		}
+	}
+	return out, errors.Join(errs...)
+}
+
+// compare notes that another router has an epoch of our number with another content.
+func (r *replica) compare(name string, theirs peer.Version) {
+	if ours := r.version(); ours.Number > 0 && ours.Contradicts(theirs) {
+		r.mismatches.Add(1)
+		r.log.Error("two epochs of one number", slog.String("peer", name), slog.String("ours", ours.String()), slog.String("theirs", theirs.String()))
+		signal(r.doubts)
+	}
+}
+
+// doubt asks the leader, or who knows no leader a voter, which content is right, whenever there are two.
+func (r *replica) doubt(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-r.doubts:
+		}
+		status := r.agreement.Status()
+		address := r.leaderAddress(status.Leader)
+		if address == "" && status.Role == consensus.Subscriber {
+			address = r.anyVoter()
+		}
+		if address == "" {
+			continue // it leads itself, or nobody does: the next frame raises the doubt again
+		}
+		image, err := r.client.Image(ctx, address)
+		if err != nil {
+			continue
+		}
+		if e, err := image.Epoch(); err == nil && peer.VersionOf(e).Contradicts(r.version()) {
+			r.log.Warn("the leader's epoch replaces ours", slog.String("epoch", e.ID()))
+			r.epochs.offer(e)
+		}
+	}
+}

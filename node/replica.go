@@ -1,0 +1,243 @@
+package node
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/warmring/warmring/api/peer"
+	"github.com/warmring/warmring/consensus"
+	"github.com/warmring/warmring/gossip"
+	"github.com/warmring/warmring/gossip/loads"
+	"github.com/warmring/warmring/node/discovery"
+	"github.com/warmring/warmring/node/port"
+	"github.com/warmring/warmring/node/probe"
+	"github.com/warmring/warmring/routing"
+)
+
+// replica is this router's part in the cluster. It knows the other routers (gossip), agrees with them on the epoch
+// (consensus; the feed, for who is no voter), shares loads with them (mesh), probes the backends that it observes, and
+// leads the fleet when it is its turn.
+type replica struct {
+	cfg    Config
+	world  World
+	log    *slog.Logger
+	tracer trace.TracerProvider
+	prop   propagation.TextMapPropagator
+	name   string // unique to this start: gossip's name, and the origin of loads
+	salt   uint64 // of a cluster that this router founds
+	picker *routing.Picker
+	epochs *epochs
+	view   *view
+	port   *port.Port
+
+	// These exist once open has returned.
+	agreement *consensus.Log
+	gossip    *gossip.Mesh
+	client    *peer.Client
+	server    *peer.Server
+	feed      *peer.Feed
+	mesh      *peer.Mesh
+	prober    *probe.Prober
+	discovery *discovery.Discovery
+	leases    *discovery.Leases
+	steer     steering
+
+	members    atomic.Pointer[[]gossip.Member]
+	leaving    atomic.Bool
+	mismatches atomic.Uint64
+	news       chan struct{} // one place: follow has something to look at
+	orders     chan struct{} // one place: the leader has something to look at
+	doubts     chan struct{} // one place: the epoch in use may be wrong
+}
+
+// nameLimit is how many bytes of router.name go into the replica's own name.
+const nameLimit = 100
+
+type replicaDeps struct {
+	Picker     *routing.Picker
+	OnEpoch    func(*routing.Epoch)
+	Salt       uint64
+	Tracer     trace.TracerProvider
+	Propagator propagation.TextMapPropagator
+	Log        *slog.Logger
+}
+
+func newReplica(cfg Config, world World, deps replicaDeps) (*replica, error) {
+	r := &replica{
+		cfg: cfg, world: world, log: deps.Log, tracer: deps.Tracer, prop: deps.Propagator, salt: deps.Salt, picker: deps.Picker,
+		news: make(chan struct{}, 1), orders: make(chan struct{}, 1), doubts: make(chan struct{}, 1),
+	}
+	unique := make([]byte, 4)
+	if _, err := io.ReadFull(world.Random, unique); err != nil {
+		return nil, fmt.Errorf("drawing a name: %w", err)
+	}
+	r.name = cfg.Router.Name[:min(len(cfg.Router.Name), nameLimit)] + "-" + hex.EncodeToString(unique)
+	r.members.Store(new([]gossip.Member))
+	r.epochs = newEpochs(func(e *routing.Epoch) {
+		deps.Picker.SetEpoch(e)
+		deps.OnEpoch(e)
+		signal(r.news)
+	}, world.Now)
+	r.view = newView(r.name, deps.Picker)
+	var err error
+	r.port, err = port.New(cfg.Peer, port.Deps{
+		Listen: world.Listen, Dial: world.Dial, Packets: world.Packets, Interfaces: port.Interfaces, Now: world.Now, Log: deps.Log,
+	})
+	return r, err
+}
+
+// signal fills a channel of one place.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default: // whoever reads it will look anyway
+	}
+}
+
+// open binds the port, opens the log's file and makes all parts. On an error nothing stays open.
+func (r *replica) open(ctx context.Context) error {
+	if err := r.port.Open(ctx); err != nil {
+		return fmt.Errorf("peer.listen: %w", err)
+	}
+	if err := r.make(); err != nil {
+		r.port.Close()
+		return err
+	}
+	return nil
+}
+
+// make makes the parts, each from what was made before it.
+func (r *replica) make() (err error) {
+	identity := peer.Identity{Name: r.name, Label: r.cfg.Cluster.Name, Cluster: func() string { return r.agreement.Status().Cluster }}
+	r.client = peer.NewClient(peer.ClientConfig{Identity: identity, Dial: r.dial(port.RPC), Tracer: r.tracer, Propagator: r.prop})
+	r.gossip, err = gossip.New(r.cfg.Gossip, gossip.Deps{
+		Name: r.name, Label: r.cfg.Cluster.Name, Listener: r.port.Listener(port.Gossip), Packets: r.port.Packets(), Dial: r.dial(port.Gossip),
+		Advertise: r.port.Advertise(), Seeds: r.seeds, OnFacts: func([]gossip.Fact) { signal(r.orders) },
+		OnMembers: func(members []gossip.Member) {
+			r.members.Store(&members)
+			signal(r.news)
+		},
+		Log: r.log, Random: r.world.Random,
+	})
+	if err != nil {
+		return err
+	}
+	r.agreement, err = consensus.New(r.cfg.Consensus, consensus.Deps{
+		Listener: r.port.Listener(port.Raft), Dial: r.dial(port.Raft), Peers: elders{r.client}, Name: r.name, Expect: r.cfg.Cluster.Expect,
+		Seeds: r.reached, First: r.firstEpoch, Latest: r.latest, OnEpoch: r.committed, OnChange: func() { signal(r.news) },
+		Gap: r.cfg.Fleet.EpochGap, MaxShrink: r.cfg.Fleet.MaxShrink, Log: r.log, Random: r.world.Random,
+	})
+	if err != nil {
+		return err
+	}
+	r.mesh = peer.NewMesh(peer.MeshConfig{
+		Client: r.client, Identity: identity, Publisher: r.view.publisher, Changed: r.picker.Changed(), Collect: r.view.collect,
+		Version: r.version, OnSums: r.view.heard, OnVersion: r.compare, Log: r.log,
+	})
+	r.feed = peer.NewFeed(peer.FeedConfig{
+		Client: r.client, Name: r.name, History: r.epochs.history, Sources: r.sources,
+		OnEpoch:    func(e *routing.Epoch, steps []peer.Step) { r.epochs.offer(e, steps...) },
+		OnMismatch: func(source string, _, theirs peer.Version) { r.compare(source, theirs) },
+		Log:        r.log,
+	})
+	r.server = peer.NewServer(peer.ServerConfig{
+		Listener: r.port.Listener(port.RPC), Identity: identity, Group: council{r.agreement}, Fleet: chair{r}, History: r.epochs.history,
+		Mesh: r.mesh, Tracer: r.tracer, Propagator: r.prop, Log: r.log,
+	})
+	r.prober = probe.New(r.cfg.Health, probe.Deps{Dial: r.world.Dial, OnVerdict: r.probed, Log: r.log})
+	r.discovery = discovery.New(r.cfg.Discovery, discovery.Deps{
+		Lookup: r.world.Lookup, LookupSRV: r.world.LookupSRV, OnChange: func() { signal(r.news); signal(r.orders) }, Log: r.log,
+	})
+	r.leases = discovery.NewLeases(r.cfg.Discovery)
+	r.steer.begin(r.cfg.Fleet)
+	return nil
+}
+
+// waiting is what this router waits for, for people; empty for nothing. It may be asked once open has returned.
+func (r *replica) waiting() string { return r.agreement.Status().Waiting }
+
+func (r *replica) dial(protocol port.Protocol) func(context.Context, string) (net.Conn, error) {
+	return func(ctx context.Context, address string) (net.Conn, error) {
+		return r.port.Dial(ctx, protocol, address)
+	}
+}
+
+// run takes part until ctx ends. Agreement may fail, on a broken disk for instance, without an end to serving.
+func (r *replica) run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for name, part := range map[string]func(context.Context) error{
+		"port": r.port.Run, "gossip": r.gossip.Run, "peer": r.server.Run, "mesh": r.mesh.Run, "feed": r.feed.Run, "probe": r.prober.Run,
+		"discovery": r.discovery.Run, "follow": r.follow, "lead": r.lead, "doubt": r.doubt,
+	} {
+		group.Go(func() error {
+			if err := part(ctx); err != nil && ctx.Err() == nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			return nil
+		})
+	}
+	group.Go(func() error {
+		if err := r.agreement.Run(ctx); err != nil && ctx.Err() == nil {
+			r.log.Error("agreement has ended: this router serves the epoch it has, and must be restarted to get others from its own log", slog.Any("error", err))
+		}
+		return nil
+	})
+	err := group.Wait()
+	r.client.Close()
+	r.port.Close()
+	return err
+}
+
+// leave says goodbye: leadership and seat go to others, and gossip hears that this router is gone. ctx bounds it.
+func (r *replica) leave(ctx context.Context) error {
+	return errors.Join(r.agreement.Leave(ctx), r.gossip.Leave(ctx))
+}
+
+// announceLeaving tells the others that this router is about to go.
+func (r *replica) announceLeaving() {
+	r.leaving.Store(true)
+	signal(r.news)
+}
+
+// firstEpoch is what a new cluster begins with: the fleet of this router's file, as people wrote it down.
+func (r *replica) firstEpoch() (*routing.Epoch, error) {
+	endpoints, backends := r.cfg.fleet()
+	return routing.NewEpoch(1, r.salt).Apply(routing.Change{PutEndpoints: endpoints, PutBackends: backends})
+}
+
+// committed takes an epoch from this router's own log.
+func (r *replica) committed(e *routing.Epoch) {
+	if s, ok := stepBetween(r.epochs.newest(), e); ok {
+		s.At = r.world.Now()
+		r.epochs.offer(e, s)
+		return
+	}
+	r.epochs.offer(e)
+}
+
+func (r *replica) latest() *routing.Epoch {
+	if !r.epochs.has() {
+		return nil
+	}
+	return r.epochs.newest()
+}
+
+func (r *replica) version() peer.Version { return peer.VersionOf(r.epochs.newest()) }
+
+func (r *replica) probed(key loads.Key, result loads.Probe) {
+	r.view.probed(key, result)
+	signal(r.orders)
+}
+
+// reached counts the seeds that gossip has found.
+func (r *replica) reached() (total, reached int) { return r.gossip.Reached() }

@@ -1,0 +1,72 @@
+package node
+
+import (
+	"sync"
+	"time"
+
+	"github.com/warmring/warmring/gossip/loads"
+	"github.com/warmring/warmring/routing"
+)
+
+// view keeps what this router tells the others about backends, and hands what they tell to the picker.
+type view struct {
+	picker    *routing.Picker
+	publisher *loads.Publisher
+
+	mu      sync.Mutex // guards what follows, and the order in which entries are published
+	entries map[loads.Key]loads.Entry
+	scratch []routing.Own
+}
+
+func newView(name string, picker *routing.Picker) *view {
+	return &view{picker: picker, publisher: loads.NewPublisher(name), entries: map[loads.Key]loads.Entry{}}
+}
+
+// collect publishes what has changed in the picker. The verdicts of routing and of loads have the same values.
+func (v *view) collect(now time.Time) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.scratch = v.picker.TakeChanged(v.scratch[:0], now)
+	for i := range v.scratch {
+		own := &v.scratch[i]
+		e := v.entry(loads.Key{ID: own.ID, Incarnation: own.Incarnation})
+		e.InFlight, e.Prefill, e.Verdict, e.Succeeded = own.InFlight, own.Prefill, loads.Verdict(own.Verdict), own.Succeeded
+		v.publish(e)
+	}
+}
+
+// probed publishes what this router's own probes say.
+func (v *view) probed(key loads.Key, result loads.Probe) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	e := v.entry(key)
+	e.Probe = result
+	v.publish(e)
+}
+
+// entry is called with mu held, like publish.
+func (v *view) entry(key loads.Key) loads.Entry {
+	e := v.entries[key]
+	e.ID, e.Incarnation = key.ID, key.Incarnation
+	return e
+}
+
+func (v *view) publish(e loads.Entry) {
+	if (e == loads.Entry{ID: e.ID, Incarnation: e.Incarnation}) {
+		delete(v.entries, e.Key()) // at rest: nothing to remember
+	} else {
+		v.entries[e.Key()] = e
+	}
+	v.publisher.Set(e)
+}
+
+// heard hands the others' sums to the picker.
+func (v *view) heard(sums []loads.Sum, now time.Time) {
+	peers := make([]routing.PeerLoad, len(sums))
+	for i, s := range sums {
+		peers[i] = routing.PeerLoad{
+			ID: s.ID, Incarnation: s.Incarnation, InFlight: s.InFlight, Prefill: s.Prefill, Ejected: s.Ejected, Refused: s.Refused,
+		}
+	}
+	v.picker.SetPeers(peers, now)
+}
