@@ -220,3 +220,16 @@ func TestPanicInAnswer(t *testing.T) {
 		}
 	}
 }
+
+// A router that has not heard of any epoch must not say that a model is unknown.
+func TestNoEpoch(t *testing.T) {
+	e := newEdge(t, routing.NewEpoch(0, 0), nil)
+	for _, path := range []string{"/v1/chat/completions", "/endpoints/llama/invocations"} {
+		if res := e.do(t, "POST", path, hello); res.StatusCode != http.StatusServiceUnavailable || !strings.Contains(res.body, "no epoch") {
+			t.Errorf("%s: got %d %s", path, res.StatusCode, res.body)
+		}
+	}
+	if res := e.do(t, "GET", "/v1/models", ""); res.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("models: got %d %s", res.StatusCode, res.body)
+	}
+}

@@ -71,7 +71,11 @@ func (x *exchange) check() error {
 			return err
 		}
 	}
-	if !x.api.deps.Epoch().Has(name) {
+	e := x.api.deps.Epoch()
+	if err := begun(e); err != nil {
+		return err
+	}
+	if !e.Has(name) {
 		return routing.ErrUnknownEndpoint
 	}
 	x.record.Endpoint = name

@@ -62,6 +62,9 @@ func (x *exchange) oneModel() error {
 
 func (x *exchange) cards() ([]modelCard, error) {
 	e := x.api.deps.Epoch()
+	if err := begun(e); err != nil {
+		return nil, err
+	}
 	if x.route.endpoint != "" && !e.Has(x.route.endpoint) {
 		return nil, routing.ErrUnknownEndpoint
 	}

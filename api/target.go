@@ -31,6 +31,9 @@ func (q *query) target(e *routing.Epoch) (routing.Request, error) {
 	if id != "" {
 		m.Tenant = id
 	}
+	if err := begun(e); err != nil {
+		return m, err
+	}
 	endpoint, adapter, err := e.Resolve(q.scanned.Model)
 	if q.endpoint == "" {
 		if err != nil {
@@ -50,6 +53,14 @@ func (q *query) target(e *routing.Epoch) (routing.Request, error) {
 		}
 	}
 	return m, nil
+}
+
+// begun is errNotReady until there is an epoch: nothing is agreed on yet, so nothing can be said to be unknown.
+func begun(e *routing.Epoch) error {
+	if e.Generation() == 0 {
+		return fmt.Errorf("%w: there is no epoch yet", errNotReady)
+	}
+	return nil
 }
 
 func unknownModel(name string, err error) error {
