@@ -1,9 +1,7 @@
 package sim
 
 import (
-	"github.com/warmring/warmring/api/admin"
 	"github.com/warmring/warmring/node"
-	"github.com/warmring/warmring/routing"
 )
 
 // State is what the harness knows of a running router. This file is the only place that reads a node, and it must read
@@ -32,21 +30,14 @@ func (r *Router) State() (State, bool) {
 		return State{}, false
 	}
 	s := State{Router: r.Name, Start: r.starts.Load(), Ready: n.Ready() == nil}
-	if e, ok := any(n).(interface{ Epoch() *routing.Epoch }); ok {
-		if e := e.Epoch(); e != nil {
-			s.Generation, s.Number, s.Digest = e.Generation(), e.Number(), e.Digest()
-		}
-	}
-	c, ok := any(n).(interface {
-		Cluster() admin.ClusterStatus
-		Members() []admin.Member
-	})
-	if !ok || !listens(n) { // there is no part in a cluster before it listens
+	e := n.Epoch()
+	s.Generation, s.Number, s.Digest = e.Generation(), e.Number(), e.Digest()
+	if !listens(n) { // there is no part in a cluster before it listens
 		return s, true
 	}
-	status := c.Cluster()
+	status := n.Cluster()
 	s.Clustered, s.Role, s.Term, s.Leader = true, status.Role, status.Term, status.Leader
-	for _, m := range c.Members() {
+	for _, m := range n.Members() {
 		s.Members = append(s.Members, m.Router)
 	}
 	return s, true
