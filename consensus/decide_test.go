@@ -130,7 +130,7 @@ func TestSeats(t *testing.T) {
 		{"promote", 3, []holder{v("a"), v("b"), fed("c")}, nil, move{step: stepPromote, server: "c"}},
 		{"one that vanished while fed", 3, []holder{v("a"), v("b"), {server: "c", fed: caughtUp}}, []string{"d"}, move{step: stepRemove, server: "c"}},
 		{"not needed any more", 3, []holder{v("a"), v("b"), v("c"), fed("d")}, nil, move{step: stepRemove, server: "d"}},
-		{"gone for less than a minute", 3, []holder{v("a"), v("b"), gone("c")}, []string{"d"}, move{}},
+		{"gone for less long", 3, []holder{v("a"), v("b"), gone("c")}, []string{"d"}, move{}},
 		{"dead: first the replacement", 3, []holder{v("a"), v("b"), dead("c")}, []string{"d"}, move{step: stepAdd, server: "d"}},
 		{"dead: then the removal", 3, []holder{v("a"), v("b"), dead("c"), v("d")}, nil, move{step: stepRemove, server: "c"}},
 		{"dead, nobody to replace it", 3, []holder{v("a"), v("b"), dead("c")}, nil, move{}},

@@ -296,6 +296,7 @@ func (w *world) wipe(unchecked bool) (lost bool) {
 	rest := others(hosts, leader.host.Name())
 	wiped, stale := all[rest[0]], all[rest[1]]
 
+	w.within(2*time.Second, "the stale one knows the founding", func() bool { return stale.Hello().Number > 0 })
 	// Never healed: what the leader has sent would still arrive.
 	w.split([]string{stale.host.Name()}, []string{leader.host.Name()})
 	heal := w.split([]string{stale.host.Name()}, []string{wiped.host.Name()})
@@ -310,6 +311,9 @@ func (w *world) wipe(unchecked bool) (lost bool) {
 		if believed[i].Server == wiped.Status().Server {
 			believed[i].Name, believed[i].Address = again.name, again.addr
 		}
+	}
+	if unchecked { // bound before the stale one's gossip is frozen: only the target id protects then
+		w.within(5*time.Second, "the wiped one is bound", func() bool { return again.Status().Role == Subscriber })
 	}
 	stale.stale.Store(&believed)
 	for range 200 {

@@ -64,6 +64,7 @@ func (l *Log) start(ctx context.Context) (*server, error) {
 	logger := newLogger(l.log)
 	transport := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: s.stream, MaxPool: transportPool, Timeout: transportTimeout, Logger: logger, MsgpackUseNewTimeFormat: true,
+		MaxRPCsInFlight: 1, // no pipeline: see DESIGN.md
 	})
 	s.closing = transport.Close
 	config := l.raftConfig(id.Server)
