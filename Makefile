@@ -38,6 +38,16 @@ fuzz: ## run each fuzz target for a short time (FUZZ=5s)
 	  done; \
 	done
 
+SEEDS ?= 50
+
+.PHONY: sim
+sim: ## run whole clusters in virtual time with many seeds (SEEDS=50)
+	SIM_SEEDS=$(SEEDS) $(GO) test -count=1 -timeout 60m ./test/sim
+
+.PHONY: soak
+soak: ## the same with thousands of seeds that no other run has had (SEEDS=2000, takes hours)
+	SIM_SEEDS=$(if $(filter-out 50,$(SEEDS)),$(SEEDS),2000) SIM_BASE=$$(date +%s) WARMRING_SOAK=1 $(GO) test -count=1 -timeout 24h ./test/sim
+
 .PHONY: conformance
 conformance: ## run the Python and Node SDKs against a router (installs them under build/)
 	test/conformance/install.sh

@@ -33,7 +33,7 @@ func (r *replica) follow(ctx context.Context) error {
 	var last seen
 	for {
 		last = r.update(last)
-		time.Sleep(followGap)
+		pause(ctx, followGap)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -47,15 +47,19 @@ func (r *replica) follow(ctx context.Context) error {
 type seen struct {
 	members *[]gossip.Member
 	epoch   *routing.Epoch
+	meta    gossip.Meta
 }
 
 func (r *replica) update(last seen) seen {
 	members, epoch, status := r.members.Load(), r.epochs.newest(), r.agreement.Status()
-	r.gossip.SetMeta(gossip.Meta{
+	meta := gossip.Meta{
 		Router: r.cfg.Router.Name, Server: status.Server, Cluster: status.Cluster,
 		Generation: epoch.Generation(), Epoch: epoch.Number(), Digest: epoch.Digest(),
 		Voter: status.Role >= consensus.Voter, Leaving: r.leaving.Load(), Expect: r.cfg.Cluster.Expect,
-	})
+	}
+	if meta != last.meta {
+		r.gossip.SetMeta(meta) // which makes news of its own
+	}
 	if members != last.members {
 		r.setMembers(*members)
 	}
@@ -65,7 +69,7 @@ func (r *replica) update(last seen) seen {
 	r.prober.Watch(r.targets(*members, epoch))
 	r.announceFound()
 	signal(r.orders)
-	return seen{members, epoch}
+	return seen{members, epoch, meta}
 }
 
 // setMembers tells the parts who the routers are.
@@ -185,7 +189,7 @@ func (r *replica) doubt(ctx context.Context) error {
 			continue
 		}
 		if e, err := image.Epoch(); err == nil && peer.VersionOf(e).Contradicts(r.version()) {
-			r.log.Warn("the leader's epoch replaces ours", slog.String("epoch", e.ID()))
+			r.log.WarnContext(ctx, "the leader's epoch replaces ours", slog.String("epoch", e.ID()))
 			r.epochs.offer(e)
 		}
 	}

@@ -38,10 +38,9 @@ func (r *replica) lead(ctx context.Context) error {
 			return nil
 		case <-timer.C:
 		case <-r.orders:
-			timer.Reset(leadGap)
-			continue
 		}
 		timer.Reset(r.plan(ctx))
+		pause(ctx, leadGap)
 	}
 }
 

@@ -21,6 +21,9 @@ import (
 const (
 	// proposeLimit is how long a write may take; an election takes one to three seconds of it.
 	proposeLimit = 8 * time.Second
+	// attemptLimit is how long one router may take to answer. A leader needs a gap between epochs and a round trip; after
+	// this long it is likely cut off, and the same change goes to its successor.
+	attemptLimit = 3 * time.Second
 	// proposeAgain is how long to wait before asking again who leads.
 	proposeAgain = 200 * time.Millisecond
 )
@@ -125,21 +128,34 @@ func (r *replica) Write(ctx context.Context, w admin.Write) (*routing.Epoch, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, proposeLimit)
 	defer cancel()
-	carries, err := r.spanned(ctx, "propose", func(ctx context.Context) (v peer.Version, err error) {
-		err = r.withLeader(ctx, func(local bool, address string) (err error) {
-			if local {
-				v, err = chair{r}.Propose(ctx, p)
-			} else {
-				v, err = r.client.Propose(ctx, address, p)
-			}
-			return err
-		})
-		return v, err
-	})
+	carries, err := r.spanned(ctx, "propose", func(ctx context.Context) (peer.Version, error) { return r.propose(ctx, p) })
 	if err != nil {
 		return nil, toAdmin(err)
 	}
 	return r.await(ctx, carries)
+}
+
+// propose hands p to the leader, and when that one is lost meanwhile to the next: the request's id makes it one change
+// however often it is proposed.
+func (r *replica) propose(ctx context.Context, p peer.Proposal) (v peer.Version, err error) {
+	var doubt error // from an attempt that may have been, or may yet be, carried out
+	err = r.withLeader(ctx, func(local bool, address string) (err error) {
+		ctx, cancel := context.WithTimeout(ctx, attemptLimit)
+		defer cancel()
+		if local {
+			v, err = chair{r}.Propose(ctx, p)
+		} else {
+			v, err = r.client.Propose(ctx, address, p)
+		}
+		if errors.Is(err, peer.ErrUnknown) {
+			doubt = err
+		}
+		return err
+	})
+	if doubt != nil && leaderless(err) {
+		return v, doubt
+	}
+	return v, err
 }
 
 // Renew implements admin.Fleet on any router.
@@ -156,7 +172,8 @@ func (r *replica) Renew(ctx context.Context, l admin.Lease) error {
 }
 
 // withLeader calls do for the leader, and while there is none waits for one. A router that turns out not to lead names the
-// one that does; it is asked next. do must have no effect when its error says so.
+// one that does; it is asked next. do is called again as long as nobody says for certain what came of it, so it must do no
+// harm to call it twice.
 func (r *replica) withLeader(ctx context.Context, do func(local bool, address string) error) error {
 	hint := ""
 	for {
@@ -175,11 +192,12 @@ func (r *replica) withLeader(ctx context.Context, do func(local bool, address st
 		case address != "":
 			err = do(false, address)
 		}
+		if !leaderless(err) {
+			return err
+		}
 		hint = ""
 		if other, ok := errors.AsType[*peer.NotLeaderError](err); ok {
 			hint = other.Leader
-		} else if !errors.Is(err, peer.ErrUnreachable) && !errors.Is(err, peer.ErrNoQuorum) {
-			return err
 		}
 		if hint != "" && r.leaderAddress(hint) != address {
 			continue
@@ -190,6 +208,13 @@ func (r *replica) withLeader(ctx context.Context, do func(local bool, address st
 		case <-time.After(proposeAgain):
 		}
 	}
+}
+
+// leaderless reports that err does not come from a leader that knows what came of a call.
+func leaderless(err error) bool {
+	_, other := errors.AsType[*peer.NotLeaderError](err)
+	return other || errors.Is(err, peer.ErrUnreachable) || errors.Is(err, peer.ErrNoQuorum) || errors.Is(err, peer.ErrUnknown) ||
+		errors.Is(err, context.DeadlineExceeded)
 }
 
 // want makes the agreed fleet what people wrote down; backends that a source of their own lists stay.
@@ -217,10 +242,12 @@ func (r *replica) leaderAddress(server string) string {
 	return ""
 }
 
-// anyVoter is the address of a voter, which knows who leads.
+// anyVoter is the address of a voter, which knows who leads. It is one whose loads are heard: a write that is sent to a
+// voter beyond a cut has an unknown outcome, where nobody to send it to is a clear answer.
 func (r *replica) anyVoter() string {
+	heard := r.mesh.Ages(time.Now())
 	for _, m := range *r.members.Load() {
-		if m.Meta.Voter && m.Name != r.name {
+		if _, ok := heard[m.Name]; ok && m.Meta.Voter {
 			return m.Addr
 		}
 	}

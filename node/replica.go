@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"sync/atomic"
+	"time"
 
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
@@ -104,6 +105,16 @@ func signal(c chan struct{}) {
 	}
 }
 
+// pause waits for d, or for ctx to end.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
 // open binds the port, opens the log's file and makes all parts. On an error nothing stays open.
 func (r *replica) open(ctx context.Context) error {
 	if err := r.port.Open(ctx); err != nil {
@@ -142,7 +153,7 @@ func (r *replica) make() (err error) {
 	}
 	r.mesh = peer.NewMesh(peer.MeshConfig{
 		Client: r.client, Identity: identity, Publisher: r.view.publisher, Changed: r.picker.Changed(), Collect: r.view.collect,
-		Version: r.version, OnSums: r.view.heard, OnVersion: r.compare, Log: r.log,
+		Version: r.version, OnSums: r.heard, OnVersion: r.compare, Log: r.log,
 	})
 	r.feed = peer.NewFeed(peer.FeedConfig{
 		Client: r.client, Name: r.name, History: r.epochs.history, Sources: r.sources,
@@ -188,7 +199,7 @@ func (r *replica) run(ctx context.Context) error {
 	}
 	group.Go(func() error {
 		if err := r.agreement.Run(ctx); err != nil && ctx.Err() == nil {
-			r.log.Error("agreement has ended: this router serves the epoch it has, and must be restarted to get others from its own log", slog.Any("error", err))
+			r.log.ErrorContext(ctx, "agreement has ended: this router serves the epoch it has, and must be restarted to get others from its own log", slog.Any("error", err))
 		}
 		return nil
 	})
@@ -237,6 +248,13 @@ func (r *replica) version() peer.Version { return peer.VersionOf(r.epochs.newest
 func (r *replica) probed(key loads.Key, result loads.Probe) {
 	r.view.probed(key, result)
 	signal(r.orders)
+}
+
+// heard takes what the other routers say about backends. A change in what their probes say is for the leader.
+func (r *replica) heard(sums []loads.Sum, now time.Time) {
+	if r.view.heard(sums, now) {
+		signal(r.orders)
+	}
 }
 
 // reached counts the seeds that gossip has found.

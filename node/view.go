@@ -16,10 +16,15 @@ type view struct {
 	mu      sync.Mutex // guards what follows, and the order in which entries are published
 	entries map[loads.Key]loads.Entry
 	scratch []routing.Own
+
+	probes map[loads.Key]opinions // what the others' probes say; heard's alone
 }
 
+// opinions are how many others find a backend ready, and dead.
+type opinions struct{ ready, dead int }
+
 func newView(name string, picker *routing.Picker) *view {
-	return &view{picker: picker, publisher: loads.NewPublisher(name), entries: map[loads.Key]loads.Entry{}}
+	return &view{picker: picker, publisher: loads.NewPublisher(name), entries: map[loads.Key]loads.Entry{}, probes: map[loads.Key]opinions{}}
 }
 
 // collect publishes what has changed in the picker. The verdicts of routing and of loads have the same values.
@@ -60,13 +65,27 @@ func (v *view) publish(e loads.Entry) {
 	v.publisher.Set(e)
 }
 
-// heard hands the others' sums to the picker.
-func (v *view) heard(sums []loads.Sum, now time.Time) {
+// heard hands the others' sums to the picker, and reports whether what they say of a backend's health is new. Calls must
+// not overlap.
+func (v *view) heard(sums []loads.Sum, now time.Time) (news bool) {
 	peers := make([]routing.PeerLoad, len(sums))
 	for i, s := range sums {
 		peers[i] = routing.PeerLoad{
 			ID: s.ID, Incarnation: s.Incarnation, InFlight: s.InFlight, Prefill: s.Prefill, Ejected: s.Ejected, Refused: s.Refused,
 		}
+		news = v.note(s.Key, opinions{s.Ready, s.Dead}) || news
 	}
 	v.picker.SetPeers(peers, now)
+	return news
+}
+
+// note reports whether the opinions on a backend are others than before.
+func (v *view) note(key loads.Key, is opinions) bool {
+	was := v.probes[key]
+	if is == (opinions{}) {
+		delete(v.probes, key)
+	} else {
+		v.probes[key] = is
+	}
+	return is != was
 }

@@ -113,8 +113,8 @@ func (d *demo) cluster(ctx context.Context, backends []net.Listener, out, errOut
 	}
 	group.Go(func() error {
 		for _, r := range routers {
-			if r.wait(ctx, r.serving) != nil {
-				return nil
+			if err := r.wait(ctx, r.serving); err != nil {
+				return nil //nolint:nilerr // the router's own error says why
 			}
 		}
 		return d.present(ctx, routers, out)

@@ -19,7 +19,7 @@ func (d *demo) present(ctx context.Context, routers []*demoRouter, out io.Writer
 	agreed, err := compareHomes(ctx, routers)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // the demo was stopped meanwhile
 		}
 		return err
 	}

@@ -15,12 +15,16 @@ import (
 const (
 	// shortest is the least time between two probes of one backend.
 	shortest = 250 * time.Millisecond
-	// longest is the most between two probes of a backend that is not ready: what begins to serve gets traffic soon.
-	longest = time.Second
+	// longest is the most between two probes of a backend that is not ready, but for a fifth that chance adds: what begins to
+	// serve gets traffic within a second.
+	longest = 700 * time.Millisecond
 	// strikes is how many probes in a row must fail.
 	strikes = 3
 	// measures is how often progress is looked at within Config.Stall.
 	measures = 6
+	// grudge is how long an engine that stalled counts as such after its work was taken away, unless it makes tokens: routers
+	// give it no more, and without work nothing shows. It lasts for an agreement to take it out.
+	grudge = time.Minute
 )
 
 // watch probes one backend. All but target belongs to its goroutine, and to who stopped that.
@@ -38,6 +42,7 @@ type watch struct {
 	idle     int         // probes in a row that did not find it ready
 	engine   engine
 	measured time.Time
+	stuck    time.Time // when the engine was last seen stalled, with no token since; zero: it was not
 }
 
 func (p *Prober) watch(ctx context.Context, t *Target) *watch {
@@ -112,7 +117,7 @@ func (w *watch) judge(ctx context.Context) (loads.Probe, string) {
 	a := w.ask(ctx, target)
 	if a.state == failing {
 		w.failures++
-		w.path, w.engine = "", engine{}
+		w.path, w.engine, w.stuck = "", engine{}, time.Time{}
 		if w.failures >= strikes {
 			return loads.Dead, a.cause
 		}
@@ -145,9 +150,15 @@ func (w *watch) stalled(ctx context.Context, t *Target) bool {
 		if a := w.get(ctx, t.URL+"/metrics"); a.state == up {
 			text = a.body
 		}
+		before := w.engine.tokens
 		w.engine.observe(text, now)
+		if w.engine.stood >= w.cfg.Stall {
+			w.stuck = now
+		} else if w.engine.tokens != before {
+			w.stuck = time.Time{}
+		}
 	}
-	return w.engine.stood >= w.cfg.Stall
+	return !w.stuck.IsZero() && time.Since(w.stuck) < grudge
 }
 
 func (w *watch) say(verdict loads.Probe, cause string) {

@@ -21,9 +21,6 @@ type ClusterState struct {
 	FramesSent, FramesReceived, BytesSent, BytesReceived, Gaps uint64
 }
 
-// roles are the values of ClusterState.Role, so that each has a series.
-var roles = [...]string{"blank", "subscriber", "voter", "leader"}
-
 // cluster reads its gauges from the node when they are scraped.
 type cluster struct {
 	read func() ClusterState
@@ -69,7 +66,7 @@ func (c *cluster) Collect(ch chan<- prometheus.Metric) {
 	send := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, kind, v, labels...)
 	}
-	for _, role := range roles {
+	for _, role := range []string{"blank", "subscriber", "voter", "leader"} { // each has a series
 		send(c.role, prometheus.GaugeValue, flag(role == s.Role), role)
 	}
 	send(c.members, prometheus.GaugeValue, float64(s.Members))
