@@ -21,8 +21,8 @@ const (
 // machine is the state that the log's entries make: the same entries give the same
 // state, however they are batched, and through snapshots.
 type machine struct {
-	committed func(*routing.Epoch) // must not block
-	applied   func(index uint64)   // after each entry; nil while a log is replayed
+	committed func()             // there is a new epoch; must not block
+	applied   func(index uint64) // after each entry; nil while a log is replayed
 
 	mu      sync.Mutex // guards what follows
 	index   uint64     // of the last entry applied
@@ -30,7 +30,7 @@ type machine struct {
 	aborted bool
 	epoch   *routing.Epoch // nil before the cluster is founded
 	done    []request      // oldest first
-	past    []*routing.Epoch
+	past    []Step         // oldest first, without a gap; the last one made epoch
 }
 
 // request is a proposal that was applied and the epoch's number it gave.
@@ -73,7 +73,7 @@ func (m *machine) Apply(entry *raft.Log) any {
 		m.applied(entry.Index)
 	}
 	if after != before {
-		m.committed(after)
+		m.committed()
 	}
 	return result
 }
@@ -111,7 +111,7 @@ func (m *machine) found(f *founding) any {
 		return fmt.Errorf("the first epoch cannot be read: %w", err)
 	}
 	m.cluster = f.Cluster
-	m.advance(epoch)
+	m.advance(Step{Epoch: epoch})
 	return nil
 }
 
@@ -129,7 +129,7 @@ func (m *machine) propose(p *proposed) outcome {
 	if err != nil {
 		return outcome{err: err}
 	}
-	m.advance(next)
+	m.advance(Step{Epoch: next, Change: p.Change, By: p.By})
 	if p.ID != "" {
 		m.done = append(m.done, request{p.ID, next.Number()})
 		m.done = m.done[max(0, len(m.done)-requestsKept):]
@@ -137,20 +137,32 @@ func (m *machine) propose(p *proposed) outcome {
 	return outcome{epoch: next}
 }
 
-func (m *machine) advance(next *routing.Epoch) {
-	m.epoch = next
+func (m *machine) advance(next Step) {
+	m.epoch = next.Epoch
 	m.past = append(m.past, next)
 	m.past = slices.Clone(m.past[max(0, len(m.past)-epochsKept):])
 }
 
 // at is the epoch of that number, or the current one when it is no longer held.
 func (m *machine) at(number uint64) *routing.Epoch {
-	for _, e := range m.past {
-		if e.Number() == number {
-			return e
+	for _, s := range m.past {
+		if s.Epoch.Number() == number {
+			return s.Epoch
 		}
 	}
 	return m.epoch
+}
+
+// since returns the epoch and the steps that lead to it from another one, as far as they are still held.
+func (m *machine) since(from *routing.Epoch) (*routing.Epoch, []Step) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i, s := range m.past {
+		if from != nil && s.Epoch.Compare(from) > 0 {
+			return m.epoch, slices.Clone(m.past[i:])
+		}
+	}
+	return m.epoch, nil
 }
 
 // image is the machine's state in a snapshot.
@@ -210,11 +222,11 @@ func (m *machine) Restore(r io.ReadCloser) error {
 	}
 	m.index, m.cluster, m.aborted, m.epoch, m.done, m.past = s.Index, s.Cluster, s.Aborted, epoch, s.Done, nil
 	if epoch != nil {
-		m.past = []*routing.Epoch{epoch}
+		m.past = []Step{{Epoch: epoch}}
 	}
 	m.mu.Unlock()
 	if epoch != nil {
-		m.committed(epoch)
+		m.committed()
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ type fed struct {
 	index uint64
 }
 
-func newFed() *fed { return &fed{machine: &machine{committed: func(*routing.Epoch) {}}} }
+func newFed() *fed { return &fed{machine: &machine{committed: func() {}}} }
 
 func (f *fed) enter(tb fataler, c command) any {
 	raw, err := c.encode()

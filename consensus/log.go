@@ -34,8 +34,8 @@ type Log struct {
 	turn     chan struct{} // one token: who holds it may replace the server or change what it is bound to
 	poked    chan struct{}
 	queue    chan *pending
-	newest   atomic.Pointer[routing.Epoch] // committed and not yet given to OnEpoch
-	arrived  chan struct{}                 // newest was set
+	founded  atomic.Pointer[machine] // it has epochs that were not yet given to OnEpoch
+	arrived  chan struct{}           // founded has news
 	waiting  atomic.Pointer[string]
 	futures  sync.WaitGroup
 	leaving  atomic.Bool
@@ -118,18 +118,21 @@ func (l *Log) Run(ctx context.Context) error {
 	return errors.Join(err, l.vault.close())
 }
 
-// publish notes a committed epoch for deliver.
-func (l *Log) publish(epoch *routing.Epoch) {
-	l.newest.Store(epoch)
+// publish notes for deliver that a machine has a new epoch.
+func (l *Log) publish(m *machine) {
+	l.founded.Store(m)
 	signal(l.arrived)
 }
 
 // deliver gives committed epochs to the node, apart from raft's goroutines.
 func (l *Log) deliver(ctx context.Context) error {
+	var last *routing.Epoch
 	for {
 		select {
 		case <-l.arrived:
-			l.deps.OnEpoch(l.newest.Load())
+			epoch, steps := l.founded.Load().since(last)
+			last = epoch
+			l.deps.OnEpoch(epoch, steps)
 			l.deps.OnChange()
 		case <-ctx.Done():
 			return nil

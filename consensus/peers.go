@@ -68,9 +68,10 @@ type Deps struct {
 	First func() (*routing.Epoch, error)
 	// Latest is the newest epoch this replica holds, from wherever; nil for none.
 	Latest func() *routing.Epoch
-	// OnEpoch is given committed epochs. The latest always arrives; those between
+	// OnEpoch is given committed epochs, with the steps that led there from the one given
+	// before as far as they are known. The latest always arrives; those between
 	// may be left out.
-	OnEpoch  func(*routing.Epoch)
+	OnEpoch  func(*routing.Epoch, []Step)
 	OnChange func()        // Status may have changed
 	Gap      time.Duration // least time between two entries; 0 for 500 ms
 	// MaxShrink is the largest share of the active backends that one entry may take
@@ -78,6 +79,13 @@ type Deps struct {
 	MaxShrink float64
 	Log       *slog.Logger
 	Random    io.Reader // ids are read from it; must not fail
+}
+
+// Step is a change, who asked for it, and the epoch it made. A founding has no change.
+type Step struct {
+	Epoch  *routing.Epoch
+	Change routing.Change
+	By     string
 }
 
 // Base names the epoch that a proposal was made from; the zero value is any.

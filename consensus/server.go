@@ -49,7 +49,8 @@ func (l *Log) start(ctx context.Context) (*server, error) {
 	id := l.vault.identity()
 	s := &server{leading: make(chan bool, 8), over: make(chan struct{})}
 	s.bound.Store(&id)
-	s.stores, s.machine = st, &machine{committed: l.publish}
+	s.stores, s.machine = st, &machine{}
+	s.machine.committed = func() { l.publish(s.machine) }
 	committed, err := l.vault.committed()
 	if err == nil {
 		err = s.machine.replay(st, committed)

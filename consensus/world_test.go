@@ -133,7 +133,7 @@ func (w *world) start(host string, o options) *replica {
 	r.Log, err = New(cfg, Deps{
 		Listener: l, Name: r.name, Expect: o.expect, Seeds: o.seeds, Gap: o.gap, Log: w.log.With("router", r.name), Random: h.Random(),
 		Dial:  func(ctx context.Context, address string) (net.Conn, error) { return h.Dial(ctx, "tcp", address) },
-		Peers: calls{r}, First: firstFleet, Latest: r.epoch.Load, OnEpoch: r.hold, OnChange: func() {},
+		Peers: calls{r}, First: firstFleet, Latest: r.epoch.Load, OnEpoch: func(e *routing.Epoch, _ []Step) { r.hold(e) }, OnChange: func() {},
 	})
 	if err != nil {
 		w.t.Fatal(err)

@@ -74,14 +74,3 @@ func (s *epochs) has() bool {
 		return false
 	}
 }
-
-// stepBetween is the change that leads from one epoch to the next, if it can be told from the two. Most can, and then followers
-// are sent the change instead of the whole.
-func stepBetween(was, is *routing.Epoch) (peer.Step, bool) {
-	change := routing.Diff(was, is.Endpoints(), is.Backends())
-	made, err := was.Apply(change)
-	if err != nil || made.ID() != is.ID() || made.Digest() != is.Digest() {
-		return peer.Step{}, false
-	}
-	return peer.Step{Version: peer.VersionOf(is), Change: change}, true
-}

@@ -71,7 +71,7 @@ func (r *replica) plan(ctx context.Context) time.Duration {
 	limited, cancel := context.WithTimeout(ctx, proposeLimit)
 	defer cancel()
 	next, err := r.agreement.Propose(limited, consensus.Proposal{
-		Base: consensus.Base{Generation: epoch.Generation(), Number: epoch.Number()}, Change: decision.Change, Force: true, By: r.cfg.Router.Name,
+		Base: consensus.Base{Generation: epoch.Generation(), Number: epoch.Number()}, Change: decision.Change, Force: true, By: "leader",
 	})
 	switch {
 	case err == nil:

@@ -226,14 +226,13 @@ func (r *replica) firstEpoch() (*routing.Epoch, error) {
 	return routing.NewEpoch(1, r.salt).Apply(routing.Change{PutEndpoints: endpoints, PutBackends: backends})
 }
 
-// committed takes an epoch from this router's own log.
-func (r *replica) committed(e *routing.Epoch) {
-	if s, ok := stepBetween(r.epochs.newest(), e); ok {
-		s.At = r.world.Now()
-		r.epochs.offer(e, s)
-		return
+// committed takes an epoch from this router's own log, and the steps that led there.
+func (r *replica) committed(e *routing.Epoch, made []consensus.Step) {
+	steps := make([]peer.Step, len(made))
+	for i, s := range made {
+		steps[i] = peer.Step{Version: peer.VersionOf(s.Epoch), Change: s.Change, By: s.By, At: r.world.Now()}
 	}
-	r.epochs.offer(e)
+	r.epochs.offer(e, steps...)
 }
 
 func (r *replica) latest() *routing.Epoch {
