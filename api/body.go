@@ -18,7 +18,7 @@ import (
 // waiting longer than the timeout.
 type body struct {
 	r       io.Reader
-	control *http.ResponseController
+	control *http.ResponseController // the client's
 	timeout time.Duration
 	limit   int64
 	read    int64

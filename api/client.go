@@ -10,7 +10,7 @@ import (
 // request holds.
 type client struct {
 	http.ResponseWriter
-	control *http.ResponseController
+	control http.ResponseController
 	timeout time.Duration
 	status  int  // 0: nothing has been sent
 	abort   bool // the connection must not look as if the answer were complete

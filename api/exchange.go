@@ -48,16 +48,16 @@ func (a *API) open(w http.ResponseWriter, r *http.Request) *exchange {
 	if !ok {
 		x = &exchange{api: a, scanner: new(openai.Scanner)}
 	}
-	control := http.NewResponseController(w)
 	x.r, x.ctx, x.start = r, r.Context(), a.deps.Now()
 	x.route = parse(r.URL)
-	x.client = client{ResponseWriter: w, control: control, timeout: a.cfg.Timeouts.Write}
-	x.body = body{r: r.Body, control: control, timeout: a.cfg.Timeouts.Body, limit: int64(a.cfg.Limits.Body)}
+	x.client = client{ResponseWriter: w, control: *http.NewResponseController(w), timeout: a.cfg.Timeouts.Write}
+	x.body = body{r: r.Body, control: &x.client.control, timeout: a.cfg.Timeouts.Body, limit: int64(a.cfg.Limits.Body)}
 	x.body.done = r.Body == nil || r.Body == http.NoBody
-	x.id = requestID(r.Header)
-	w.Header()["X-Request-Id"] = []string{x.id}
+	ids := requestIDs(r.Header)
+	x.id = ids[0]
+	w.Header()["X-Request-Id"] = ids
 	if x.route.dialect == SageMaker || x.route.endpoint != "" {
-		w.Header()[sagemaker.HeaderRequestID] = []string{x.id}
+		w.Header()[sagemaker.HeaderRequestID] = ids
 	}
 	x.startSpan()
 	return x
@@ -193,14 +193,15 @@ func operationName(r *http.Request) string {
 	return r.URL.EscapedPath()
 }
 
-// requestID is the client's own if it is one, else a new one.
-func requestID(h http.Header) string {
-	if ids := h["X-Request-Id"]; len(ids) > 0 && sane(ids[0]) {
-		return ids[0]
+// requestIDs is a header's values with the request's id: the client's own if it
+// is one, else a new one.
+func requestIDs(h http.Header) []string {
+	ids := h["X-Request-Id"]
+	if len(ids) == 0 || !sane(ids[0]) {
+		ids = []string{newID()}
+		h["X-Request-Id"] = ids // so that the backend logs it too
 	}
-	id := newID()
-	h["X-Request-Id"] = []string{id} // so that the backend logs it too
-	return id
+	return ids[:1:1]
 }
 
 // sane: 1 to 128 visible ASCII characters.

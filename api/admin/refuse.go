@@ -50,7 +50,7 @@ func message(err error) string {
 	if invalid, ok := errors.AsType[*sagemaker.ValidationError](err); ok {
 		return invalid.Message
 	}
-	if errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ErrNoQuorum) && !errors.Is(err, ErrUnknown) { // which say more
 		return "the cluster did not answer in time: the change may have been applied; read the epoch before repeating it"
 	}
 	return err.Error()

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/warmring/warmring/routing/proxy/socket"
 )
 
 const (
@@ -61,6 +63,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 	if a := nc.RemoteAddr(); a != nil {
 		c.remote = a.String()
 	}
+	nc = socket.New(nc)
 	if s.tls != nil {
 		nc = tls.Server(nc, s.tls)
 	}
@@ -68,7 +71,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 	c.src.nc, c.src.deadline.set = nc, nc.SetReadDeadline
 	c.write = writer{nc: nc, pool: &s.pool.join}
 	c.write.deadline.set = nc.SetWriteDeadline
-	_, c.write.vectored = nc.(*net.TCPConn)
+	c.write.plain, _ = nc.(*socket.Conn)
 	c.watch = watcher{src: &c.src, delay: s.cfg.Watch, joined: make(chan struct{}, 1)}
 	c.in = s.pool.reader()
 	c.in.Reset(&c.src)
@@ -156,7 +159,7 @@ func (c *conn) await() bool {
 		if !c.served {
 			limit = c.server.cfg.ReadHeaderTimeout
 		}
-		c.src.deadline.near(limit)
+		c.src.deadline.near(after(limit))
 	}
 	if c.server.stopping() { // retire may have come before
 		c.retire()

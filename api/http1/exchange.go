@@ -272,17 +272,18 @@ func (x *exchange) reusable() bool {
 }
 
 // SetReadDeadline is for reading the body. When that has ended, it has no
-// effect: the connection is watched for the client leaving.
+// effect: the connection is watched for the client leaving. It may end an eighth
+// early.
 func (x *exchange) SetReadDeadline(t time.Time) error {
 	if x.body.src != nil && x.body.state.Load() == open {
-		x.c.src.deadline.put(t)
+		x.c.src.deadline.near(t)
 	}
 	return nil
 }
 
-// SetWriteDeadline is for writing the answer.
+// SetWriteDeadline is for writing the answer. It may end an eighth early.
 func (x *exchange) SetWriteDeadline(t time.Time) error {
-	x.c.write.deadline.put(t)
+	x.c.write.deadline.near(t)
 	return nil
 }
 

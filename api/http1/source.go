@@ -32,14 +32,16 @@ func (d *deadline) put(t time.Time) {
 }
 
 // near is put, but may leave a deadline in force that ends up to an eighth of
-// limit too early: for those that are moved with each request.
-func (d *deadline) near(limit time.Duration) {
-	t := after(limit)
+// the time until t too early: for those that are moved with each request.
+func (d *deadline) near(t time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.want = t
-	if early := t.Sub(d.have); early >= 0 && early < limit/8 {
+	if early := t.Sub(d.have); early >= 0 && early < time.Until(t)/8 {
 		d.want = d.have
+	}
+	if d.waiting {
+		d.apply()
 	}
 }
 

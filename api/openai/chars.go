@@ -101,8 +101,8 @@ func (l *lexer) run(dst []byte, max int) ([]byte, error) {
 	if room := max - len(dst); room < len(p) {
 		p = p[:room]
 	}
-	dst = slices.Grow(dst, len(p)+wordSize)
-	out := dst[len(dst) : len(dst)+len(p)+wordSize]
+	dst = slices.Grow(dst, len(p))
+	out := dst[len(dst) : len(dst)+len(p)]
 	in, n, ascii := unquote(out, p)
 	if !ascii {
 		whole := n
@@ -248,11 +248,15 @@ func special(w uint64) uint64 {
 
 // unquote copies p to dst, with short escapes replaced, up to a quote, another
 // escape, a control character or the end. It returns how much of p that is, how
-// much of dst, and whether it is all ASCII. dst must be a word longer than p.
+// much of dst, and whether it is all ASCII. dst must be at least as long as p.
 func unquote(dst, p []byte) (in, out int, ascii bool) {
 	var seen uint64
-	for {
-		n, other := copyPlain(dst[out:], p[in:])
+	for quote := -1; ; {
+		if quote < in { // the last one was escaped
+			quote = in + length(p[in:], '"')
+		}
+		n, other := printable(p[in : in+length(p[in:quote], '\\')])
+		copy(dst[out:], p[in:in+n])
 		seen |= other
 		in += n
 		out += n
@@ -270,41 +274,38 @@ func unquote(dst, p []byte) (in, out int, ascii bool) {
 	return in, out, seen&tops == 0
 }
 
-// copyPlain copies p to dst up to the first special byte. It returns how much
-// that is, and all of its bits: a top bit is set when not all is ASCII. It may
-// write a few words more. dst must be at least as long as p.
-func copyPlain(dst, p []byte) (n int, seen uint64) {
-	dst = dst[:len(p)]
+// length is how many bytes stand before the first c in p, all of them without one.
+func length(p []byte, c byte) int {
+	if n := bytes.IndexByte(p, c); n >= 0 {
+		return n
+	}
+	return len(p)
+}
+
+// printable returns how many bytes stand before the first control character in
+// p, and all of their bits: a top bit is set when not all is ASCII.
+func printable(p []byte) (n int, seen uint64) {
 	for ; n <= len(p)-4*wordSize; n += 4 * wordSize {
-		from, to := p[n:n+4*wordSize], dst[n:n+4*wordSize]
-		a := binary.LittleEndian.Uint64(from)
-		b := binary.LittleEndian.Uint64(from[wordSize:])
-		c := binary.LittleEndian.Uint64(from[2*wordSize:])
-		d := binary.LittleEndian.Uint64(from[3*wordSize:])
-		binary.LittleEndian.PutUint64(to, a)
-		binary.LittleEndian.PutUint64(to[wordSize:], b)
-		binary.LittleEndian.PutUint64(to[2*wordSize:], c)
-		binary.LittleEndian.PutUint64(to[3*wordSize:], d)
-		if (special(a)|special(b)|special(c)|special(d)|a|b|c|d)&tops != 0 {
+		q := p[n : n+4*wordSize]
+		a := binary.LittleEndian.Uint64(q)
+		b := binary.LittleEndian.Uint64(q[wordSize:])
+		c := binary.LittleEndian.Uint64(q[2*wordSize:])
+		d := binary.LittleEndian.Uint64(q[3*wordSize:])
+		if ((a-ones*' ')|(b-ones*' ')|(c-ones*' ')|(d-ones*' ')|a|b|c|d)&tops != 0 {
 			break
 		}
 	}
 	for ; n <= len(p)-wordSize; n += wordSize {
 		w := binary.LittleEndian.Uint64(p[n : n+wordSize])
-		binary.LittleEndian.PutUint64(dst[n:n+wordSize], w)
-		if stop := special(w) &^ w & tops; stop != 0 {
+		// A byte below ' ' borrows; that reaches only bytes behind the first.
+		if stop := (w - ones*' ') &^ w & tops; stop != 0 {
 			bit := bits.TrailingZeros64(stop) &^ 7
 			return n + bit/8, seen | w&(1<<bit-1)
 		}
 		seen |= w
 	}
-	for ; n < len(p); n++ {
-		c := p[n]
-		if c == '"' || c == '\\' || c < ' ' {
-			break
-		}
-		seen |= uint64(c) // sets a top bit, if any
-		dst[n] = c
+	for ; n < len(p) && p[n] >= ' '; n++ {
+		seen |= uint64(p[n]) // sets a top bit, if any
 	}
 	return n, seen
 }

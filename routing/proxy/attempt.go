@@ -42,7 +42,7 @@ func (c *call) attempt(ctx context.Context) (*exchange, error) {
 		switch {
 		case err == nil:
 			ex.span = span
-			c.learn(ex.resp)
+			c.learn(ex)
 			return ex, nil
 		case ctx.Err() != nil:
 			err = ErrClientGone
@@ -101,7 +101,7 @@ func afterFunc(ctx context.Context, f func()) (stop func() bool) {
 // receive reads the head and the first bytes of the body.
 func (c *call) receive(ex *exchange) error {
 	if c.r.Body.Rest != nil { // else the deadline of sending covers it
-		if err := ex.conn.SetReadDeadline(ex.sent.Add(c.cfg.Timeouts.FirstByte)); err != nil {
+		if err := ex.conn.readWithin(c.cfg.Timeouts.FirstByte, ex.sent.Add(c.cfg.Timeouts.FirstByte)); err != nil {
 			return err
 		}
 	}
@@ -133,10 +133,14 @@ func (ex *exchange) retryable() bool {
 
 // learn tells the picker what an answer's status says of the backend. 4xx is
 // the client's doing; 429, and 503 with Retry-After, are load.
-func (c *call) learn(resp *http.Response) {
-	now := time.Now()
-	after, told := retryAfter(resp.Header.Get("Retry-After"), now)
-	switch status := resp.StatusCode; {
+func (c *call) learn(ex *exchange) {
+	now, status := ex.first, ex.resp.StatusCode
+	if status < http.StatusTooManyRequests {
+		c.lease.Report(routing.Succeeded, now)
+		return
+	}
+	after, told := retryAfter(ex.resp.Header.Get("Retry-After"), now)
+	switch {
 	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable && told:
 		c.lease.Busy(now.Add(after))
 	case status >= http.StatusInternalServerError && status != http.StatusNotImplemented:

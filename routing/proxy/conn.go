@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/warmring/warmring/routing/proxy/socket"
 )
 
 const (
@@ -18,28 +20,31 @@ const (
 	maxDiscard  = 64 << 10 // bytes read to save a connection whose answer nobody wants
 	sweepEvery  = 5 * time.Second
 	copyBuffer  = 32 << 10
-	joinedWrite = 16 << 10 // request head and body up to here are copied into one buffer; beyond, the kernel joins them
+	joinedWrite = 16 << 10 // head and body of a request up to here are joined for TLS
 )
 
 // conn is one connection to a backend. One goroutine uses it at a time: the
 // one that serves the request.
 type conn struct {
 	net.Conn
-	br     *bufio.Reader
-	req    http.Request // tells the parser of answers the method; nothing else of it is used
-	check  func() bool  // reports that the other side has neither closed nor spoken; nil: cannot tell
-	budget int          // bytes that may still be read; bounds a response head
-	heard  bool         // bytes have come since the request was sent
-	reused bool
-	since  time.Time // idle since
-	pool   *pool
-	plain  plain
-	hangUp func() // closes it; made once, since every request needs it
+	br      *bufio.Reader
+	req     http.Request // tells the parser of answers the method; nothing else of it is used
+	check   func() bool  // reports that the other side has neither closed nor spoken; nil: cannot tell
+	budget  int          // bytes that may still be read; bounds a response head
+	heard   bool         // bytes have come since the request was sent
+	reused  bool
+	since   time.Time // idle since
+	readBy  time.Time // the deadline in force
+	writeBy time.Time // the same for writes
+	pool    *pool
+	plain   plain
+	hangUp  func() // closes it; made once, since every request needs it
 }
 
 func newConn(nc net.Conn, p *pool) *conn {
 	c := &conn{Conn: nc, pool: p, check: liveness(nc)}
 	c.br = bufio.NewReaderSize(c, readBuffer)
+	c.plain.fields = http.Header{}
 	c.hangUp = func() { _ = c.Close() }
 	return c
 }
@@ -55,6 +60,58 @@ func (c *conn) Read(p []byte) (int, error) {
 		c.budget -= n
 	}
 	return n, err
+}
+
+// writeBoth writes a and then b, in one call if that can be. It may append to a.
+func (c *conn) writeBoth(a, b []byte) error {
+	if plain, ok := c.Conn.(*socket.Conn); ok {
+		_, err := plain.WriteAll(a, b)
+		return err
+	}
+	if len(a)+len(b) <= joinedWrite { // TLS makes a record, and a system call, of each piece
+		a, b = append(a, b...), nil
+	}
+	if _, err := c.Write(a); err != nil || len(b) == 0 {
+		return err
+	}
+	_, err := c.Write(b)
+	return err
+}
+
+// within sets a deadline for reads and writes.
+func (c *conn) within(limit time.Duration) error {
+	t := time.Now().Add(limit)
+	if suffices(c.readBy, t, limit) && suffices(c.writeBy, t, limit) {
+		return nil
+	}
+	c.readBy, c.writeBy = t, t
+	return c.SetDeadline(t)
+}
+
+// readWithin sets a deadline for reads: t, which is at most limit away.
+func (c *conn) readWithin(limit time.Duration, t time.Time) error {
+	if suffices(c.readBy, t, limit) {
+		return nil
+	}
+	c.readBy = t
+	return c.SetReadDeadline(t)
+}
+
+// writeWithin sets a deadline for writes.
+func (c *conn) writeWithin(limit time.Duration) error {
+	t := time.Now().Add(limit)
+	if suffices(c.writeBy, t, limit) {
+		return nil
+	}
+	c.writeBy = t
+	return c.SetWriteDeadline(t)
+}
+
+// suffices: the deadline in force does for one at t, since it ends up to an eighth
+// of limit too early. Setting one costs as much as choosing the backend.
+func suffices(inForce, t time.Time, limit time.Duration) bool {
+	early := t.Sub(inForce)
+	return early >= 0 && early < limit/8
 }
 
 // readHead reads the head of the answer to a request of that method, passing

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"strconv"
@@ -138,7 +139,9 @@ type answer struct {
 func (a *answer) Begin(r *Reply) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.head = r
+	head := *r
+	head.Header = maps.Clone(r.Header)
+	a.head = &head
 	return nil
 }
 

@@ -34,7 +34,8 @@ func (c *conn) plainHead(method string) (*http.Response, bool) {
 	}
 	text := string(b[:end+4]) // all others are parts of it
 	r := &c.plain
-	r.Response = http.Response{ContentLength: -1}
+	clear(r.fields)
+	r.Response = http.Response{ContentLength: -1, Header: r.fields}
 	if !r.parse(text) {
 		return nil, false
 	}
@@ -45,10 +46,11 @@ func (c *conn) plainHead(method string) (*http.Response, bool) {
 }
 
 // plain is an answer with a plain head. A connection has one, for the answer
-// that it brings at a time; the header is new for each.
+// that it brings at a time; only the values of the header are new for each.
 type plain struct {
 	http.Response
-	body body
+	fields http.Header // the memory of Header
+	body   body
 }
 
 func (r *plain) parse(text string) bool {
@@ -61,7 +63,6 @@ func (r *plain) parse(text string) bool {
 		return false
 	}
 	values := make([]string, n)
-	r.Header = make(http.Header, n)
 	chunked := false
 	for text != "\r\n" {
 		name, value, rest, ok := field.Cut(text)

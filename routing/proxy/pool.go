@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/warmring/warmring/routing"
+	"github.com/warmring/warmring/routing/proxy/socket"
 )
 
 // poolKey names one life of a backend: at a new address it is a new one, so
@@ -113,6 +114,7 @@ func (p *pool) connect(ctx context.Context) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	nc = socket.New(nc)
 	if p.tls != nil {
 		tc := tls.Client(nc, p.tls)
 		if err := tc.HandshakeContext(ctx); err != nil {

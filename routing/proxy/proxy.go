@@ -110,7 +110,8 @@ type call struct {
 	lease    *routing.Lease // the slot, once it was given; it may have been released
 	tried    []string
 	attempts int
-	ex       exchange  // the latest
+	ex       exchange // the latest
+	reply    Reply
 	mark     time.Time // up to here the time spent is accounted for
 	res      Result
 }

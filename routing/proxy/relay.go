@@ -12,7 +12,8 @@ import (
 // relay passes the answer on: head and first bytes, then whatever each read
 // brings. It always returns nil, because the answer has begun.
 func (c *call) relay(ctx context.Context, ex *exchange, a Answer) error {
-	r := ex.reply(c.lease)
+	r := &c.reply
+	*r = ex.reply(c.lease)
 	c.res.Status, c.res.Stream = r.Status, r.Stream
 	c.res.FirstByte = ex.first.Sub(ex.sent)
 	watched := ex.resp.Header.Get("Content-Encoding") == ""
@@ -64,7 +65,7 @@ func (c *call) more(ctx context.Context, ex *exchange) error {
 	if whole := ex.sent.Add(c.cfg.Timeouts.Stream); whole.Before(limit) {
 		limit = whole
 	}
-	err := ex.conn.SetReadDeadline(limit)
+	err := ex.conn.readWithin(c.cfg.Timeouts.Idle, limit)
 	if err == nil {
 		err = ex.land.read(ex.resp.Body)
 	}
@@ -96,10 +97,10 @@ func (c *call) finish(ex *exchange, a Answer, broken error) {
 }
 
 // reply is the head of the answer as the client may see it.
-func (ex *exchange) reply(lease *routing.Lease) *Reply {
+func (ex *exchange) reply(lease *routing.Lease) Reply {
 	h := ex.resp.Header
 	stripHop(h)
-	return &Reply{
+	return Reply{
 		Status:        ex.resp.StatusCode,
 		Header:        h,
 		ContentLength: ex.resp.ContentLength,

@@ -33,7 +33,7 @@ type Request struct {
 // Reply is the head of a backend's answer.
 type Reply struct {
 	Status        int
-	Header        http.Header // without hop-by-hop headers; the Answer may keep and change it
+	Header        http.Header // without hop-by-hop headers; the Answer may keep the values, but not the map
 	ContentLength int64       // bytes; -1 unknown
 	Stream        bool        // server-sent events
 	Trailer       http.Header // names that may follow the body; nil when none were announced
@@ -43,7 +43,8 @@ type Reply struct {
 // Answer puts a backend's answer on the client's connection, in the dialect
 // that the client speaks.
 type Answer interface {
-	// Begin is called once, when the first bytes of the body are there.
+	// Begin is called once, when the first bytes of the body are there. It must
+	// not keep r.
 	Begin(r *Reply) error
 	// Write takes what one read from the backend brought, and has sent it when it
 	// returns. It must not keep p.

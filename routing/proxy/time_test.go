@@ -78,6 +78,36 @@ func TestHangIsRetriedElsewhere(t *testing.T) {
 	})
 }
 
+// A hang on a connection that was used before is given up after the limit, or
+// less than an eighth earlier.
+func TestHangOnAUsedConnection(t *testing.T) {
+	for pause, want := range map[time.Duration]time.Duration{5 * time.Second: 55 * time.Second, 10 * time.Second: time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			var wg sync.WaitGroup
+			defer wg.Wait()
+			n := 0
+			dial := piped(&wg, func(_ string, c net.Conn, _ *http.Request) bool {
+				if n++; n == 1 {
+					return reply(c, http.StatusOK, "", "fine")
+				}
+				_, _ = c.Read(make([]byte, 1))
+				return false
+			})
+			r := newRigAt(t, []string{"a:1"}, dial)
+			defer r.Close()
+			if _, _, err := r.serve(t.Context(), "x"); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(pause)
+			_, res, err := r.serve(t.Context(), "x")
+			wantKind(t, err, Timeout)
+			if res.Total != want {
+				t.Errorf("after %v: given up after %v, want %v", pause, res.Total, want)
+			}
+		})
+	}
+}
+
 func TestStallInTheBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var wg sync.WaitGroup

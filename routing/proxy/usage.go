@@ -50,17 +50,21 @@ func (t *tail) usage() Usage {
 	return u
 }
 
-// lastObject finds the last `key: {...}` in b that is closed. It goes forwards:
-// there are few keys of that name, and bytes.Index is much quicker than
-// bytes.LastIndex.
+// lastObject finds the last `key: {...}` in b that is closed. It goes forwards,
+// and looks for the key without its opening quote: bytes.Index is quick up to the
+// first byte of what it looks for, and JSON is full of quotes.
 func lastObject(b []byte, key string) (last []byte) {
-	for {
-		at := bytes.Index(b, []byte(key))
-		if at < 0 {
+	for at := 0; ; {
+		n := bytes.Index(b[at:], []byte(key[1:]))
+		if n < 0 {
 			return last
 		}
-		b = b[at+len(key):]
-		if rest := afterColon(b); len(rest) > 0 && rest[0] == '{' {
+		begin := at + n
+		at = begin + len(key) - 1
+		if begin == 0 || b[begin-1] != '"' {
+			continue
+		}
+		if rest := afterColon(b[at:]); len(rest) > 0 && rest[0] == '{' {
 			if obj := closed(rest); obj != nil {
 				last = obj
 			}

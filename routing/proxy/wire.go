@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -141,7 +140,7 @@ func (c *call) send(ctx context.Context, cn *conn, more extra) error {
 	}
 	// One deadline for sending what is there and for the first byte of the
 	// answer: two would cost as much as choosing the backend.
-	if err := cn.SetDeadline(time.Now().Add(c.cfg.Timeouts.FirstByte)); err != nil {
+	if err := cn.within(c.cfg.Timeouts.FirstByte); err != nil {
 		return err
 	}
 	if err := c.sendFirst(cn, more); err != nil || c.r.Body.Rest == nil {
@@ -162,14 +161,7 @@ func (c *call) sendFirst(cn *conn, more extra) error {
 		b = appendChunk(b, body)
 		body = nil
 	}
-	if len(b)+len(body) > joinedWrite {
-		vec := net.Buffers{b, body}
-		_, err := vec.WriteTo(cn.Conn)
-		return err
-	}
-	b = append(b, body...)
-	_, err := cn.Write(b)
-	return err
+	return cn.writeBoth(b, body)
 }
 
 // sendRest relays the part of the body that has not been read yet.
@@ -188,7 +180,7 @@ func (c *call) sendRest(ctx context.Context, cn *conn) error {
 				out = append(out, "0\r\n\r\n"...)
 			}
 		}
-		if werr := writeWithin(cn, out, c.cfg.Timeouts.Idle); werr != nil {
+		if werr := cn.put(out, c.cfg.Timeouts.Idle); werr != nil {
 			return werr
 		}
 		switch {
@@ -202,14 +194,15 @@ func (c *call) sendRest(ctx context.Context, cn *conn) error {
 	}
 }
 
-func writeWithin(cn *conn, b []byte, d time.Duration) error {
+// put writes b, which may be empty, within limit.
+func (c *conn) put(b []byte, limit time.Duration) error {
 	if len(b) == 0 {
 		return nil
 	}
-	if err := cn.SetWriteDeadline(time.Now().Add(d)); err != nil {
+	if err := c.writeWithin(limit); err != nil {
 		return err
 	}
-	_, err := cn.Write(b)
+	_, err := c.Write(b)
 	return err
 }
 
