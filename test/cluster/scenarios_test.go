@@ -190,6 +190,7 @@ func TestServerMoves(t *testing.T) {
 	if err := r.Reload(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
+	eventually(t, "the server is ready at its new address", func() bool { return r.Epoch().Backends()[0].State == routing.Active })
 	for range 5 {
 		backendOf(t, c, r.URL, ask("s", "q"))
 	}
