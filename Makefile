@@ -27,7 +27,7 @@ test: ## run the tests (Go is all they need)
 
 .PHONY: race
 race: ## run the tests with the race detector
-	$(GO) test -race ./...
+	SIM_SEEDS=1 $(GO) test -race -timeout 30m ./...
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target for a short time (FUZZ=5s)

@@ -16,7 +16,7 @@ type Change struct {
 	PutBackends     []Backend  `json:"put_backends,omitempty"`
 	RemoveBackends  []string   `json:"remove_backends,omitempty"`
 	Drain           []string   `json:"drain,omitempty"` // by people: a source that still lists one does not bring it back
-	Hot             *HotTable  `json:"hot,omitempty"` // replaces the hot table; nil keeps it
+	Hot             *HotTable  `json:"hot,omitempty"`   // replaces the hot table; nil keeps it
 }
 
 // Empty reports whether c changes nothing.
