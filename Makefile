@@ -46,7 +46,7 @@ sim: ## run whole clusters in virtual time with many seeds (SEEDS=50)
 
 .PHONY: soak
 soak: ## the same with thousands of seeds that no other run has had (SEEDS=2000, takes hours)
-	SIM_SEEDS=$(if $(filter-out 50,$(SEEDS)),$(SEEDS),2000) SIM_BASE=$$(date +%s) WARMRING_SOAK=1 $(GO) test -count=1 -timeout 24h ./test/sim
+	SIM_SEEDS=$(if $(filter-out 50,$(SEEDS)),$(SEEDS),2000) SIM_BASE=$$(date +%s) SIM_HOURS=24 $(GO) test -count=1 -timeout 24h ./test/sim
 
 .PHONY: conformance
 conformance: ## run the Python and Node SDKs against a router (installs them under build/)
@@ -60,6 +60,12 @@ bench: ## run the micro-benchmarks of the routing path
 .PHONY: bench-overhead
 bench-overhead: build ## compare the router's overhead with haproxy's and nginx's (Debian packages haproxy, nginx-light)
 	$(GO) run ./test/bench/overhead $(ARGS)
+
+.PHONY: bench-cluster
+bench-cluster: ## measure a cluster of routers: agreement, view, cost, failover (about 15 minutes; ARGS=-quick for one)
+	@mkdir -p $(BUILD)
+	$(GO) build -o $(BUILD)/bench-cluster ./test/bench/cluster
+	$(BUILD)/bench-cluster $(ARGS)
 
 .PHONY: test-engine
 test-engine: build ## route to real llama.cpp engines with a small model (installs them under build/; about 5 minutes)

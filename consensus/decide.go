@@ -20,6 +20,7 @@ const (
 type view struct {
 	self     Hello
 	name     string // own router
+	seated   bool   // a voter, as far as it knows
 	others   []neighbour
 	expect   int
 	seeds    int           // addresses
@@ -178,7 +179,8 @@ func (v view) elect(staying []Member, voters int, cluster string, generation uin
 }
 
 // superseded finds a later generation, or another cluster for a server whose own was
-// never founded.
+// never founded, or that this one lost its seat while it was cut off, which nobody
+// else would tell it.
 func (v view) superseded() action {
 	for _, n := range v.others {
 		if !n.answered || !n.hello.Quorum {
@@ -186,7 +188,9 @@ func (v view) superseded() action {
 		}
 		later := n.hello.Cluster == v.self.Cluster && n.hello.Generation > v.self.Generation
 		other := n.hello.Cluster != v.self.Cluster && v.self.Number == 0
-		if later || other {
+		unseated := v.seated && !v.self.Quorum && n.hello.Cluster == v.self.Cluster && n.hello.Generation == v.self.Generation &&
+			len(n.hello.Seats) > 0 && !slices.Contains(n.hello.Seats, v.self.Server)
+		if later || other || unseated {
 			return action{deed: deedFollow, cluster: n.hello.Cluster, generation: n.hello.Generation}
 		}
 	}

@@ -53,6 +53,11 @@ func bound(i int, cluster string, generation, number uint64, quorum bool) func(*
 	}
 }
 
+// seatsOf makes the viewer believe that it has a seat, and c say who has one.
+func seatsOf(servers ...string) func(*view) {
+	return func(v *view) { v.seated, v.others[1].hello.Seats = true, servers }
+}
+
 func TestDecide(t *testing.T) {
 	tests := []struct {
 		name string
@@ -86,6 +91,9 @@ func TestDecide(t *testing.T) {
 		{"a newcomer is not in yet", widow(func(v *view) { v.others[0] = blankNeighbour("b", "s2") }), deedNone, "router b to join cluster X"},
 		{"above the highest generation", widow(bound(1, "X", 4, 0, false)), deedFound, "X/5/[s1 s2 s3]"},
 		{"superseded", widow(bound(1, "X", 3, 2, true)), deedFollow, "X/3/[]"},
+		{"unseated", widow(bound(1, "X", 1, 9, true), seatsOf("s2", "s3")), deedFollow, "X/1/[]"},
+		{"seated", widow(bound(1, "X", 1, 9, true), seatsOf("s1", "s3")), deedNone, ""},
+		{"unseated, but it hears the leader", widow(func(v *view) { v.self.Quorum = true }, bound(1, "X", 1, 9, true), seatsOf("s2", "s3")), deedNone, ""},
 		{"a later generation without quorum", widow(bound(1, "X", 3, 2, false), func(v *view) { v.lost = 0 }), deedNone, "no majority"},
 		{"a foreign cluster", widow(bound(1, "Y", 3, 2, true)), deedNone, "router c to join cluster X"},
 		{"founding, another cluster lives", widow(func(v *view) { v.self.Number = 0 }, bound(1, "Y", 1, 2, true)), deedFollow, "Y/1/[]"},
@@ -124,7 +132,8 @@ func TestSeats(t *testing.T) {
 		{"three seats for four", 3, []holder{v("a"), v("b"), v("c")}, []string{"d"}, move{}},
 		{"five seats for five", 3, []holder{v("a"), v("b"), v("c")}, []string{"d", "e"}, move{step: stepAdd, server: "d"}},
 		{"and the fifth", 3, []holder{v("a"), v("b"), v("c"), v("d")}, []string{"e"}, move{step: stepAdd, server: "e"}},
-		{"grow from one", 1, []holder{v("a")}, []string{"b"}, move{step: stepAdd, server: "b"}},
+		{"one of two votes", 1, []holder{v("a")}, []string{"b"}, move{}},
+		{"grow from one", 1, []holder{v("a")}, []string{"b", "c"}, move{step: stepAdd, server: "b"}},
 		{"no more than five", 3, []holder{v("a"), v("b"), v("c"), v("d"), v("e")}, []string{"f"}, move{}},
 		{"wait until it is fed", 3, []holder{v("a"), v("b"), fresh("c")}, []string{"d"}, move{}},
 		{"promote", 3, []holder{v("a"), v("b"), fed("c")}, nil, move{step: stepPromote, server: "c"}},
@@ -140,6 +149,8 @@ func TestSeats(t *testing.T) {
 		{"leaving, replaced", 3, []holder{v("a"), left("b"), v("c"), v("d")}, nil, move{step: stepRemove, server: "b"}},
 		{"leaving, nobody to replace it", 3, []holder{v("a"), left("b"), v("c")}, nil, move{}},
 		{"leaving, more than expected", 1, []holder{v("a"), left("b")}, nil, move{step: stepRemove, server: "b"}},
+		{"leaving, while another one was replaced", 3, []holder{v("a"), left("b"), dead("c"), v("d")}, nil, move{step: stepRemove, server: "c"}},
+		{"leaving, while another one is not replaced yet", 3, []holder{v("a"), left("b"), dead("c")}, nil, move{}},
 		{"the leader is leaving", 1, []holder{left("a"), v("b")}, nil, move{}},
 	}
 	for _, test := range tests {

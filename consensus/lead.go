@@ -189,6 +189,9 @@ func (l *Log) holders(s *server, led time.Duration) ([]holder, []string) {
 			if !h.alive {
 				h.silent = min(h.silent, now.Sub(d.at))
 			}
+			if !h.alive && l.taken(d.address) {
+				h.silent = deadAfter // one port, one process: it is dead for certain
+			}
 		}
 		if name == id.Server {
 			h.alive, h.silent = true, 0
@@ -206,4 +209,9 @@ func (l *Log) holders(s *server, led time.Duration) ([]holder, []string) {
 	}
 	slices.Sort(standby)
 	return holders, standby
+}
+
+// taken reports that a member is at the address. The caller holds the lock.
+func (l *Log) taken(address string) bool {
+	return slices.ContainsFunc(l.members, func(m Member) bool { return m.Address == address })
 }

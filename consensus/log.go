@@ -55,10 +55,12 @@ type Log struct {
 	unchecked bool // tests only: answer for any server id
 }
 
-// departure is when a server was last among the members and what it said then.
+// departure is when and where a server was last among the members, and what it said
+// then.
 type departure struct {
 	at      time.Time
 	leaving bool
+	address string
 }
 
 // New makes a Log and opens its store. It starts nothing; Run must be called for
@@ -242,7 +244,7 @@ func (l *Log) SetMembers(members []Member) {
 // remember notes that members were alive. The caller holds the lock.
 func (l *Log) remember(members []Member, now time.Time) {
 	for _, m := range members {
-		l.gone[m.Server] = departure{now, m.Leaving}
+		l.gone[m.Server] = departure{now, m.Leaving, m.Address}
 		if m.Leaving {
 			delete(l.known, m.Address) // it goes on purpose
 		} else {

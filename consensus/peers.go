@@ -36,6 +36,7 @@ type Hello struct {
 	Expect  int
 	Quorum  bool     // it is a voter and knows a leader, or is one
 	Members []string // servers that it sees alive, sorted
+	Seats   []string // with Quorum: the servers in its configuration, voters or about to be, sorted
 }
 
 // Ballot is what a candidate asks others to promise before it founds a cluster or a

@@ -20,11 +20,15 @@ const (
 )
 
 // seatsFor is how many voters a cluster of so many alive replicas has: 3, or 5 from
-// five on; not less than expect, and not more than there are.
+// five on; not less than expect, and not more than there are. Of two replicas one
+// votes: with two voters the end of either would stop agreement.
 func seatsFor(alive, expect int) int {
 	n := 3
-	if alive >= 5 {
+	switch {
+	case alive >= 5:
 		n = 5
+	case alive == 2:
+		n = 1
 	}
 	return min(max(n, expect), alive)
 }
@@ -41,6 +45,13 @@ type holder struct {
 
 // going reports that it gives up its seat, or lost it.
 func (h holder) going() bool { return h.left || (!h.alive && h.silent >= deadAfter) }
+
+func (h holder) reason() string {
+	if h.left {
+		return "it is leaving"
+	}
+	return "it is dead"
+}
 
 type step uint8
 
@@ -59,8 +70,10 @@ type move struct {
 }
 
 // seats decides the next change. A voter is removed only when enough others hold a
-// seat, so the number of working voters never falls under what it should be. self is
-// the leader, standby are replicas of this cluster without a seat, in order.
+// seat, so the number of working voters never falls under what it should be; or when
+// it is gone and more are seated than should be, since then it only raises the
+// majority. self is the leader, standby are replicas of this cluster without a seat,
+// in order.
 func seats(self string, expect int, holders []holder, standby []string) move {
 	alive, voters := len(standby), 0
 	for _, h := range holders {
@@ -81,14 +94,13 @@ func seats(self string, expect int, holders []holder, standby []string) move {
 	if voters < want && len(standby) > 0 {
 		return move{stepAdd, standby[0], "a voter is missing"}
 	}
-	i := slices.IndexFunc(holders, func(h holder) bool { return h.going() && h.server != self })
-	if i < 0 || voters < max(want, expect) {
-		return move{}
+	least := max(want, expect)
+	for _, h := range holders {
+		if h.going() && h.server != self && (voters >= least || !h.alive && len(holders) > least) {
+			return move{stepRemove, h.server, h.reason()}
+		}
 	}
-	if holders[i].left {
-		return move{stepRemove, holders[i].server, "it is leaving"}
-	}
-	return move{stepRemove, holders[i].server, "it is dead"}
+	return move{}
 }
 
 // promote decides on a server that has no vote yet.

@@ -3,6 +3,8 @@ package consensus
 import (
 	"slices"
 	"time"
+
+	"github.com/warmring/warmring/routing"
 )
 
 // Hello is what this replica answers its peers.
@@ -22,7 +24,12 @@ func (l *Log) Hello() Hello {
 	}
 	id := s.identity()
 	h.Server, h.Cluster, h.Generation, h.Blank = id.Server, id.Cluster, id.Generation, id.blank()
-	h.Quorum = s.quorum()
+	if h.Quorum = s.quorum(); h.Quorum {
+		for _, server := range s.configuration() {
+			h.Seats = append(h.Seats, string(server.ID))
+		}
+		slices.Sort(h.Seats)
+	}
 	if epoch, _ := s.machine.now(); epoch != nil {
 		h.Number = epoch.Number()
 	} else if len(s.configuration()) == 0 { // not in raft: what it was told is all it has
@@ -31,6 +38,16 @@ func (l *Log) Hello() Hello {
 		}
 	}
 	return h
+}
+
+// Epoch is the newest one of this replica's own log, nil where there is none, as on a subscriber.
+func (l *Log) Epoch() *routing.Epoch {
+	s := l.current.Load()
+	if s == nil {
+		return nil
+	}
+	epoch, _ := s.machine.now()
+	return epoch
 }
 
 // Status describes this replica. It does not wait for anything.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -173,6 +174,7 @@ func (l *Log) view() view {
 	now := time.Now()
 	self := l.Hello()
 	v := view{self: self, name: l.deps.Name, expect: l.deps.Expect, patience: l.cfg.NewGenerationAfter}
+	v.seated = slices.Contains(l.current.Load().voters(), self.Server)
 	v.seeds, v.reached = l.deps.Seeds()
 	v.lost = now.Sub(*l.quorumAt.Load())
 	l.mu.Lock()
@@ -211,7 +213,7 @@ func (l *Log) leaderWhy(s *server) string {
 		return ""
 	}
 	if s.leads() {
-		s.raft.LeadershipTransfer()
+		l.handOver(s)
 	}
 	return "the data file cannot be written (consensus.data_dir): this replica does not lead"
 }

@@ -186,17 +186,25 @@ func (m *Mesh) serve(ctx context.Context, list *memberlist.Memberlist, stopJoini
 	keys := time.NewTicker(keysEvery)
 	defer keys.Stop()
 	var factsDue <-chan time.Time
+	var again repeats
 	left, swept := false, time.Now()
 	signal(m.metaChanged)
+	tell := func() {
+		if !left { // memberlist forgets itself some time after it left
+			_ = list.UpdateNode(time.Nanosecond) // to wait is all that can fail
+		}
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-m.metaChanged:
-			if !left { // memberlist forgets itself some time after it left
-				_ = list.UpdateNode(time.Nanosecond) // to wait is all that can fail
-			}
+			tell()
+			again.begin()
 			m.publishMembers()
+		case <-again.due:
+			tell()
+			again.wait()
 		case <-m.membersChanged:
 			m.publishMembers()
 		case <-m.factsChanged:

@@ -171,7 +171,7 @@ func (r *rejoiner) join(at netip.AddrPort) {
 	case strings.Contains(text, ErrForeign.Error()), r.m.bridge.diagnose(text) != nil: // told already
 	case strings.Contains(text, "EOF"), strings.Contains(text, "connection reset"):
 		r.m.logs.warn("seed "+at.String(), "a seed hung up", "seed", at.String(), "error", text,
-			"check", "cluster.name and gossip.key_file must be the same on all routers of a cluster")
+			"check", "cluster.name and gossip.key_file must be the same on all routers of a cluster, and peer.cert_file must be set on all or on none")
 	default:
 		r.m.logs.warn("seed "+at.String(), "a seed cannot be reached", "seed", at.String(), "error", text)
 	}

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/warmring/warmring/api/peer"
 	"github.com/warmring/warmring/consensus"
 	"github.com/warmring/warmring/gossip"
@@ -118,45 +120,63 @@ func memberNames(members []gossip.Member) []string {
 	return names
 }
 
-// sources are where the feed may get epochs. A voter that hears its leader needs none.
+// sources are where the feed may get epochs. A voter has them from its own log, unless it hears of no leader or others are
+// ahead: after a long cut raft takes up to ten seconds to reach it again.
 func (r *replica) sources() []peer.Source {
-	status := r.agreement.Status()
-	if status.Role >= consensus.Voter && status.Quorum {
-		return nil
-	}
+	status, own := r.agreement.Status(), r.version()
+	fed := status.Role >= consensus.Voter && status.Leader != ""
 	var out []peer.Source
 	for _, m := range *r.members.Load() {
 		if m.Name != r.name && m.Meta.Cluster != "" && m.Meta.Epoch > 0 {
 			v := peer.Version{Generation: m.Meta.Generation, Number: m.Meta.Epoch, Digest: m.Meta.Digest}
 			out = append(out, peer.Source{Name: m.Name, Address: m.Addr, Version: v, Voter: m.Meta.Voter})
+			fed = fed && v.Compare(own) <= 0
 		}
+	}
+	if fed {
+		return nil
 	}
 	return out
 }
 
-// seeds are the addresses in cluster.join now.
+// seedsAtOnce is how many names are looked up at the same time.
+const seedsAtOnce = 16
+
+// seeds are the addresses in cluster.join now. The names are looked up at once: one after the other a slow resolver would
+// leave the last ones unknown for ever.
 func (r *replica) seeds(ctx context.Context) ([]netip.AddrPort, error) {
-	var out []netip.AddrPort
-	var errs []error
-	for _, address := range r.cfg.Cluster.Join {
-		host, number, err := net.SplitHostPort(address)
-		if err != nil {
-			return nil, err // validated
-		}
-		at, err := strconv.ParseUint(number, 10, 16)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", address, err))
-			continue
-		}
-		found, err := r.world.Lookup(ctx, host)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", address, err))
-		}
-		for _, ip := range found {
-			out = append(out, netip.AddrPortFrom(ip.Unmap(), uint16(at)))
-		}
+	found := make([][]netip.AddrPort, len(r.cfg.Cluster.Join))
+	errs := make([]error, len(r.cfg.Cluster.Join))
+	var group errgroup.Group
+	group.SetLimit(seedsAtOnce)
+	for i, address := range r.cfg.Cluster.Join {
+		group.Go(func() error {
+			if found[i], errs[i] = r.seed(ctx, address); errs[i] != nil {
+				errs[i] = fmt.Errorf("%s: %w", address, errs[i])
+			}
+			return nil
+		})
 	}
-	return out, errors.Join(errs...)
+	_ = group.Wait() // its functions return no errors
+	return slices.Concat(found...), errors.Join(errs...)
+}
+
+// seed is where one entry of cluster.join leads.
+func (r *replica) seed(ctx context.Context, address string) ([]netip.AddrPort, error) {
+	host, number, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	at, err := strconv.ParseUint(number, 10, 16)
+	if err != nil {
+		return nil, err
+	}
+	found, err := r.world.Lookup(ctx, host)
+	out := make([]netip.AddrPort, len(found))
+	for i, ip := range found {
+		out[i] = netip.AddrPortFrom(ip.Unmap(), uint16(at))
+	}
+	return out, err
 }
 
 // compare notes that another router has an epoch of our number with another content.
@@ -168,7 +188,7 @@ func (r *replica) compare(name string, theirs peer.Version) {
 	}
 }
 
-// doubt asks the leader, or who knows no leader a voter, which content is right, whenever there are two.
+// doubt finds out which content is right, whenever there are two.
 func (r *replica) doubt(ctx context.Context) error {
 	for {
 		select {
@@ -176,21 +196,33 @@ func (r *replica) doubt(ctx context.Context) error {
 			return nil
 		case <-r.doubts:
 		}
-		status := r.agreement.Status()
-		address := r.leaderAddress(status.Leader)
-		if address == "" && status.Role == consensus.Subscriber {
-			address = r.anyVoter()
-		}
-		if address == "" {
-			continue // it leads itself, or nobody does: the next frame raises the doubt again
-		}
-		image, err := r.client.Image(ctx, address)
-		if err != nil {
-			continue
-		}
-		if e, err := image.Epoch(); err == nil && peer.VersionOf(e).Contradicts(r.version()) {
-			r.log.WarnContext(ctx, "the leader's epoch replaces ours", slog.String("epoch", e.ID()))
+		if e := r.agreed(ctx); e != nil && peer.VersionOf(e).Contradicts(r.version()) {
+			r.log.WarnContext(ctx, "the agreed epoch replaces ours", slog.String("epoch", e.ID()))
 			r.epochs.offer(e)
 		}
 	}
+}
+
+// agreed is the epoch in use as this router's own log has it, or else as the leader has; nil: not now, and the next frame
+// of a peer that contradicts raises the doubt again.
+func (r *replica) agreed(ctx context.Context) *routing.Epoch {
+	if e := r.agreement.Epoch(); e != nil && peer.VersionOf(e).Compare(r.version()) >= 0 {
+		return e
+	}
+	address := r.leaderAddress(r.agreement.Status().Leader)
+	if address == "" {
+		address = r.anyVoter()
+	}
+	if address == "" {
+		return nil
+	}
+	image, err := r.client.Image(ctx, address)
+	if err != nil {
+		return nil
+	}
+	e, err := image.Epoch()
+	if err != nil {
+		return nil
+	}
+	return e
 }

@@ -42,12 +42,12 @@ func (r *replica) announceFound() {
 	}
 }
 
-// found is what all routers' sources list, as far as this one knows, and the sources of which that may not be all: those
-// that gave this router no answer, and those that only others ask.
-func (r *replica) found(now time.Time) ([]plan.Found, map[string]bool) {
+// found is what all routers' sources list, as far as this one knows, the sources of which that may not be all (those that
+// gave this router no answer, and those that only others ask), and when the next lease runs out; zero: none does.
+func (r *replica) found(now time.Time) (all []plan.Found, partial map[string]bool, next time.Time) {
 	all, answers := r.discovery.Found() // has a key for every source of this router
-	partial := maps.Clone(answers)
-	leased, _ := r.leases.Live(now)
+	partial = maps.Clone(answers)
+	leased, next := r.leases.Live(now)
 	all = slices.Concat(all, leased)
 	known := map[string]bool{}
 	for _, f := range all {
@@ -64,5 +64,5 @@ func (r *replica) found(now time.Time) ([]plan.Found, map[string]bool) {
 			partial[f.Source] = true
 		}
 	}
-	return all, partial
+	return all, partial, next
 }

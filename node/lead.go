@@ -57,7 +57,7 @@ func (r *replica) plan(ctx context.Context) time.Duration {
 		r.steer.since = now
 		r.leases.Restart(now, epoch.Backends())
 	}
-	found, broken := r.found(now)
+	found, broken, expiry := r.found(now)
 	reports, complete := r.reports(now)
 	decision := r.steer.planner.Next(plan.Input{
 		Now: now, Epoch: epoch, Found: found, Broken: broken, Reports: reports, Complete: complete,
@@ -65,6 +65,9 @@ func (r *replica) plan(ctx context.Context) time.Duration {
 	})
 	r.steer.held.Store(int64(len(decision.Held)))
 	r.tellHeld(decision.Held)
+	if decision.Empty && !expiry.IsZero() {
+		return min(decision.Again, expiry.Sub(now)+leadGap)
+	}
 	if decision.Empty {
 		return decision.Again
 	}

@@ -28,7 +28,7 @@ import (
 // Bounds of the steps of the end that have no limit of their own.
 const (
 	closeLimit = 2 * time.Second
-	leaveLimit = 5 * time.Second // to hand over what this router has in the cluster
+	leaveLimit = 10 * time.Second // to hand over what this router has in the cluster: a new leader looks on for 2 s, and feeds a new voter for 1 s
 )
 
 // errStarting and errLeaving say why a node is not ready.

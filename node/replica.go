@@ -209,8 +209,20 @@ func (r *replica) run(ctx context.Context) error {
 	return err
 }
 
+// leaveRounds is how many rounds of gossip it takes until all have heard that a router leaves: each tells four others.
+const leaveRounds = 3
+
 // leave says goodbye: leadership and seat go to others, and gossip hears that this router is gone. ctx bounds it.
 func (r *replica) leave(ctx context.Context) error {
+	if len(*r.members.Load()) > 1 {
+		// Who is known to leave loses its seat to another at once; who is just gone keeps it for a while.
+		heard := time.NewTimer(leaveRounds * r.cfg.Gossip.Interval)
+		defer heard.Stop()
+		select {
+		case <-heard.C:
+		case <-ctx.Done():
+		}
+	}
 	return errors.Join(r.agreement.Leave(ctx), r.gossip.Leave(ctx))
 }
 

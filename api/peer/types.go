@@ -19,6 +19,7 @@ type Hello struct {
 	Expect     int
 	Quorum     bool     // it knows a leader, or is one
 	Members    []string // servers it sees alive
+	Seats      []string // with Quorum: the servers that take part in the agreement
 }
 
 // Ballot asks for a promise to found the cluster with these voters and no others.

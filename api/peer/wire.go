@@ -13,14 +13,14 @@ import (
 func (h Hello) wire() *peerpb.HelloReply {
 	return &peerpb.HelloReply{
 		Server: h.Server, Name: h.Name, Cluster: h.Cluster, Generation: h.Generation, Number: h.Number,
-		Blank: h.Blank, Expect: uint32(max(0, h.Expect)), Quorum: h.Quorum, Members: h.Members,
+		Blank: h.Blank, Expect: uint32(max(0, h.Expect)), Quorum: h.Quorum, Members: h.Members, Seats: h.Seats,
 	}
 }
 
 func helloFromWire(h *peerpb.HelloReply) Hello {
 	return Hello{
 		Server: h.GetServer(), Name: h.GetName(), Cluster: h.GetCluster(), Generation: h.GetGeneration(), Number: h.GetNumber(),
-		Blank: h.GetBlank(), Expect: int(h.GetExpect()), Quorum: h.GetQuorum(), Members: h.GetMembers(),
+		Blank: h.GetBlank(), Expect: int(h.GetExpect()), Quorum: h.GetQuorum(), Members: h.GetMembers(), Seats: h.GetSeats(),
 	}
 }
 

@@ -112,6 +112,7 @@ func (r *round) clear() {
 		if f, listed := r.listed[b.ID]; b.State != routing.Draining || r.taken[b.ID] || listed && f.URL == b.URL {
 			continue
 		}
+		r.again = min(r.again, counting)
 		switch {
 		case !m.idle.IsZero() && r.until(m.idle, settling):
 			r.remove(b.ID, Drained, "nothing is in flight")

@@ -14,6 +14,8 @@ const (
 	gazing = 15 * time.Second
 	// resting is the longest time that Next lets pass until it is asked again.
 	resting = 5 * time.Second
+	// counting is the same while a backend drains: that its last request has ended wakes nobody.
+	counting = 500 * time.Millisecond
 )
 
 // Planner holds the leader's memory. It learns from the epochs that it is shown and not from its own decisions: one that

@@ -70,7 +70,7 @@ func (p *Port) identifyTLS(conn net.Conn) (Protocol, net.Conn, error) {
 		if other, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 			return 0, nil, describe(other.RecordHeader[:])
 		}
-		return 0, nil, err
+		return 0, nil, advised(err)
 	}
 	protocol, ok := named(secure.ConnectionState().NegotiatedProtocol, Protocol.alpn)
 	if !ok { // a client that offers no protocol at all
@@ -126,7 +126,7 @@ func (p *Port) introduce(ctx context.Context, conn net.Conn, protocol Protocol) 
 	}
 	secure := tls.Client(conn, p.keeper.client(protocol))
 	if err := secure.HandshakeContext(ctx); err != nil {
-		return nil, err
+		return nil, advised(err)
 	}
 	return secure, nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"sync/atomic"
 	"time"
@@ -135,4 +136,14 @@ func (k *keeper) client(protocol Protocol) *tls.Config {
 		ServerName:           certs.Peer, RootCAs: m.roots,
 		NextProtos: []string{protocol.alpn()},
 	}
+}
+
+// advised adds what people can do about a handshake that failed over certificates, on either side of it.
+func advised(err error) error {
+	_, here := errors.AsType[*tls.CertificateVerificationError](err)
+	op, there := errors.AsType[*net.OpError](err)
+	if here || there && op.Op == "remote error" { // crypto/tls' word for an alert (RFC 8446, section 6)
+		return fmt.Errorf("%w; every router's certificate must be signed by an authority that is in peer.ca_file of all routers", err)
+	}
+	return err
 }

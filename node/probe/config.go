@@ -29,7 +29,7 @@ type Config struct {
 
 // Default is a Config for any kind of server.
 func Default() Config {
-	return Config{Kind: Auto, Interval: 2 * time.Second, Timeout: 2 * time.Second, Stall: 30 * time.Second}
+	return Config{Kind: Auto, Interval: 2 * time.Second, Timeout: 2 * time.Second, Stall: 20 * time.Second}
 }
 
 // Validate returns all that is wrong with c, each error beginning with the path of the field.

@@ -197,6 +197,7 @@ type HelloReply struct {
 	Expect        uint32                 `protobuf:"varint,7,opt,name=expect,proto3" json:"expect,omitempty"`
 	Quorum        bool                   `protobuf:"varint,8,opt,name=quorum,proto3" json:"quorum,omitempty"`
 	Members       []string               `protobuf:"bytes,9,rep,name=members,proto3" json:"members,omitempty"`
+	Seats         []string               `protobuf:"bytes,10,rep,name=seats,proto3" json:"seats,omitempty"` // servers in the agreement, if there is a quorum
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -290,6 +291,13 @@ func (x *HelloReply) GetQuorum() bool {
 func (x *HelloReply) GetMembers() []string {
 	if x != nil {
 		return x.Members
+	}
+	return nil
+}
+
+func (x *HelloReply) GetSeats() []string {
+	if x != nil {
+		return x.Seats
 	}
 	return nil
 }
@@ -1239,7 +1247,7 @@ const file_peer_proto_rawDesc = "" +
 	"generation\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x16\n" +
 	"\x06digest\x18\x03 \x01(\x06R\x06digest\"\x0e\n" +
-	"\fHelloRequest\"\xea\x01\n" +
+	"\fHelloRequest\"\x80\x02\n" +
 	"\n" +
 	"HelloReply\x12\x16\n" +
 	"\x06server\x18\x01 \x01(\tR\x06server\x12\x12\n" +
@@ -1252,7 +1260,9 @@ const file_peer_proto_rawDesc = "" +
 	"\x05blank\x18\x06 \x01(\bR\x05blank\x12\x16\n" +
 	"\x06expect\x18\a \x01(\rR\x06expect\x12\x16\n" +
 	"\x06quorum\x18\b \x01(\bR\x06quorum\x12\x18\n" +
-	"\amembers\x18\t \x03(\tR\amembers\"\x98\x01\n" +
+	"\amembers\x18\t \x03(\tR\amembers\x12\x14\n" +
+	"\x05seats\x18\n" +
+	" \x03(\tR\x05seats\"\x98\x01\n" +
 	"\x0ePromiseRequest\x12\x1c\n" +
 	"\tcandidate\x18\x01 \x01(\tR\tcandidate\x12\x18\n" +
 	"\acluster\x18\x02 \x01(\tR\acluster\x12\x1e\n" +
