@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/warmring/warmring/api"
 	"github.com/warmring/warmring/api/admin"
 	"github.com/warmring/warmring/routing"
 )
@@ -158,11 +159,14 @@ func padded(text string, size int) string {
 }
 
 // ask sends a request and waits for the whole answer; status 0: there was none.
-func (c *caller) ask(r *Router, prompt string, tokens int) (a answer) {
+func (c *caller) ask(r *Router, prompt string, tokens int) answer {
+	return c.post(r, chat(prompt, tokens))
+}
+
+func (c *caller) post(r *Router, body string) (a answer) {
 	began := time.Now()
 	defer func() { a.took = time.Since(began) }()
-	body := strings.NewReader(chat(prompt, tokens))
-	req, err := http.NewRequestWithContext(c.w.ctx, http.MethodPost, r.URL()+"/v1/chat/completions", body)
+	req, err := http.NewRequestWithContext(c.w.ctx, http.MethodPost, r.URL()+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
 		return answer{text: err.Error()}
 	}
@@ -194,15 +198,16 @@ func (c *caller) begin(r *Router, prompt string, tokens int, then func(answer)) 
 	})
 }
 
-// homes are where a router's map puts bodies, by explain.
+// homes are where a router's map puts bodies. It takes no virtual time.
 func (w *World) homes(r *Router, bodies []string) []string {
 	homes := make([]string, len(bodies))
+	epoch := r.Node().Epoch()
 	for i, body := range bodies {
-		var e admin.Explanation
-		if err := r.Call(http.MethodPost, "explain", body, &e); err != nil {
-			w.Fatalf("explain at %s: %v", r.Name, err)
+		e, err := api.Explain(epoch, "chat", "", nil, []byte(body))
+		if err != nil {
+			w.Fatalf("the home of %q at %s: %v", body, r.Name, err)
 		}
-		homes[i] = e.Home
+		homes[i] = e.Place.Home()
 	}
 	return homes
 }
@@ -223,4 +228,17 @@ func (w *World) scrape(r *Router) string {
 		w.Fatalf("metrics of %s: status %d, %v", r.Name, resp.StatusCode, err)
 	}
 	return string(text)
+}
+
+// caption begins a prompt that no other seed has.
+func (w *World) caption(i int) string { return fmt.Sprintf("question %d of seed %d.", i, w.Seed) }
+
+// stays is an error unless all routers that know the backend have it active; for Always.
+func (c *Cluster) stays(id string) error {
+	for _, r := range c.Routers {
+		if b, ok := r.agreed(id); ok && b.State != routing.Active {
+			return fmt.Errorf("at %s %s is %s", r.Name, id, b.State)
+		}
+	}
+	return nil
 }

@@ -50,7 +50,7 @@ func (w *World) Router(models []*Model, tweak ...func(*node.Config)) *Router {
 func (w *World) router(name string, models []*Model, tweaks []func(*node.Config)) *Router {
 	transport := &http.Transport{DialContext: w.Host("operator").Dial}
 	w.AtEnd(transport.CloseIdleConnections)
-	r := &Router{w: w, desk: http.Client{Transport: transport, Timeout: 5 * time.Second}}
+	r := &Router{w: w, desk: http.Client{Transport: transport, Timeout: 20 * time.Second}} // longer than a router takes to refuse
 	r.Process = w.Start(name, func(h *simnet.Host, log io.Writer) (func(context.Context) error, error) {
 		cfg := config(h, models)
 		for _, t := range tweaks {

@@ -4,9 +4,20 @@ import "fmt"
 
 // rules are what must hold in every cluster, whatever happens to it.
 type rules struct {
-	leaders map[uint64]string          // by term
-	digests map[[2]uint64]seen         // by generation and number
+	leaders map[term]string
+	digests map[epoch]seen
 	last    map[string]map[int64]State // by router and start
+}
+
+// term is one of the many that each founding counts from 1.
+type term struct {
+	cluster            string
+	generation, number uint64
+}
+
+type epoch struct {
+	cluster            string
+	generation, number uint64
 }
 
 // seen is a digest and who had it first.
@@ -16,7 +27,7 @@ type seen struct {
 }
 
 func newRules() *rules {
-	return &rules{leaders: map[uint64]string{}, digests: map[[2]uint64]seen{}, last: map[string]map[int64]State{}}
+	return &rules{leaders: map[term]string{}, digests: map[epoch]seen{}, last: map[string]map[int64]State{}}
 }
 
 // look compares what routers say with each other and with what was said before.
@@ -31,16 +42,19 @@ func (r *rules) look(states []State) error {
 
 func (r *rules) lookAt(s State) error {
 	if s.leads() {
-		if other, ok := r.leaders[s.Term]; ok && other != s.Router {
+		t := term{s.Cluster, s.Founding, s.Term}
+		if other, ok := r.leaders[t]; ok && other != s.Router {
 			return fmt.Errorf("two leaders in term %d: %s and %s", s.Term, other, s.Router)
 		}
-		r.leaders[s.Term] = s.Router
+		r.leaders[t] = s.Router
 	}
 	if s.Generation == 0 && s.Number == 0 {
 		return nil
 	}
-	id := [2]uint64{s.Generation, s.Number}
-	if first, ok := r.digests[id]; !ok {
+	id := epoch{s.Cluster, s.Generation, s.Number}
+	if first, ok := r.digests[id]; s.Clustered && s.Cluster == "" {
+		// It follows a cluster that it has not joined yet.
+	} else if !ok {
 		r.digests[id] = seen{s.Digest, s.Router}
 	} else if first.digest != s.Digest {
 		return fmt.Errorf("two values for epoch %d.%d: %016x at %s and %016x at %s", s.Generation, s.Number, first.digest, first.router, s.Digest, s.Router)

@@ -15,6 +15,7 @@ import (
 // Options are how a scenario is run. The zero value suits most.
 type Options struct {
 	Seeds    int           // how many, from 1 on; 0: 5, or 1 with -short. SIM_SEEDS, SIM_BASE and SIM_SEED have precedence
+	Most     int           // of seeds, whatever SIM_SEEDS says, for a scenario that takes long; 0: no limit
 	Net      simnet.Config // zero: simnet.Default; the seed is put in
 	Limit    time.Duration // of virtual time, for what waits for ever; 0: an hour
 	Patience time.Duration // real time in which virtual time must move; 0: 30 s
@@ -81,7 +82,7 @@ func (o Options) seeds() (first uint64, count int, err error) {
 		set  func(n uint64)
 	}{
 		{"SIM_BASE", func(n uint64) { first = n }},
-		{"SIM_SEEDS", func(n uint64) { count = int(n) }},
+		{"SIM_SEEDS", func(n uint64) { count = o.atMost(int(n)) }},
 		{"SIM_SEED", func(n uint64) { first, count = n, 1 }},
 	} {
 		text := os.Getenv(v.name)
@@ -95,6 +96,13 @@ func (o Options) seeds() (first uint64, count int, err error) {
 		v.set(n)
 	}
 	return first, count, nil
+}
+
+func (o Options) atMost(seeds int) int {
+	if o.Most > 0 {
+		return min(seeds, o.Most)
+	}
+	return seeds
 }
 
 func (o Options) patience() time.Duration {

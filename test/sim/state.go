@@ -13,7 +13,9 @@ type State struct {
 
 	Generation, Number, Digest uint64 // of its epoch; zero: none yet
 
-	Clustered bool // the rest is known
+	Clustered bool   // the rest is known
+	Cluster   string // its identity; empty: none yet
+	Founding  uint64 // the generation of its log, which an epoch may lag behind
 	Role      string
 	Term      uint64
 	Leader    string // the router's name; empty: not known
@@ -36,7 +38,7 @@ func (r *Router) State() (State, bool) {
 		return s, true
 	}
 	status := n.Cluster()
-	s.Clustered, s.Role, s.Term, s.Leader = true, status.Role, status.Term, status.Leader
+	s.Clustered, s.Cluster, s.Founding, s.Role, s.Term, s.Leader = true, status.ID, status.Generation, status.Role, status.Term, status.Leader
 	for _, m := range n.Members() {
 		s.Members = append(s.Members, m.Router)
 	}
