@@ -42,7 +42,7 @@ SEEDS ?= 50
 
 .PHONY: sim
 sim: ## run whole clusters in virtual time with many seeds (SEEDS=50)
-	SIM_SEEDS=$(SEEDS) $(GO) test -count=1 -timeout 60m ./test/sim
+	GOGC=400 SIM_SEEDS=$(SEEDS) $(GO) test -count=1 -timeout 60m ./test/sim
 
 .PHONY: soak
 soak: ## the same with thousands of seeds that no other run has had (SEEDS=2000, takes hours)

@@ -58,9 +58,11 @@ func (c *Cluster) States() []State {
 // String is a line for each router that runs.
 func (c *Cluster) String() string {
 	var b strings.Builder
-	for _, s := range c.States() {
-		fmt.Fprintf(&b, "%s: ready %t, epoch %d.%d %016x, %s in term %d, leader %q, members %v\n",
-			s.Router, s.Ready, s.Generation, s.Number, s.Digest, s.Role, s.Term, s.Leader, s.Members)
+	for _, r := range c.Routers {
+		if s, ok := r.State(); ok {
+			fmt.Fprintf(&b, "%s: ready %t, epoch %d.%d %016x, %s in term %d, leader %q, members %v\n",
+				s.Router, s.Ready, s.Generation, s.Number, s.Digest, s.Role, s.Term, s.Leader, r.members())
+		}
 	}
 	return b.String()
 }
@@ -75,7 +77,7 @@ func (c *Cluster) Settled() bool {
 		if !s.Ready || s.Generation != first.Generation || s.Number != first.Number || s.Digest != first.Digest {
 			return false
 		}
-		if s.Clustered != first.Clustered || s.Clustered && len(s.Members) != len(states) {
+		if s.Clustered != first.Clustered {
 			return false
 		}
 		if s.Leader != "" {
@@ -85,7 +87,18 @@ func (c *Cluster) Settled() bool {
 			leaders[s.Router] = true
 		}
 	}
-	return len(states) > 0 && (len(leaders) == 1 || !states[0].Clustered)
+	if len(states) == 0 || !states[0].Clustered {
+		return len(states) > 0
+	}
+	return len(leaders) == 1 && c.know(len(states))
+}
+
+// know says whether each router that runs knows so many.
+func (c *Cluster) know(n int) bool {
+	return !slices.ContainsFunc(c.Routers, func(r *Router) bool {
+		_, runs := r.State()
+		return runs && len(r.members()) != n
+	})
 }
 
 // Leader is the router that leads, nil if none does; of two, for a moment after a split, that of the later term.

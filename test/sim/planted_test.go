@@ -83,7 +83,7 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 		}},
 		"lost requests": {"n00 lost requests: 0 ok, 2 refused", func(w *World) {
 			r := w.Router(nil)
-			w.Soon("ready", time.Second, r.Ready)
+			w.Soon("ready", 10*time.Second, r.Ready)
 			w.Clients([]*Router{r}, Load{Rate: 2, Over: time.Second}).Wait().LostOnly()
 		}},
 		"no requests": {"there were no requests", func(w *World) {
@@ -102,7 +102,7 @@ func TestAHealthyScenarioSaysNothing(t *testing.T) {
 	said := failures(t, func(w *World) {
 		r := w.Router(w.Models(1))
 		w.Always("fine", func() error { return nil })
-		w.Soon("ready", time.Second, r.Ready)
+		w.Soon("ready", 10*time.Second, r.Ready)
 		w.Clients([]*Router{r}, Load{Over: 3 * time.Second}).Wait().LostOnly()
 	})
 	if said != "" {

@@ -76,11 +76,13 @@ func TestAPlanIsCarriedOut(t *testing.T) {
 		if err != nil {
 			w.Fatalf("%v", err)
 		}
+		began := time.Now() // of the plan
 		wait := w.Do(plan)
+		until := func(at time.Duration) { time.Sleep(at - time.Since(began)) }
 		slowest := func(at time.Duration) time.Duration {
-			time.Sleep(at - w.Elapsed())
+			until(at)
 			w.Clients([]*Router{r}, Load{Rate: 10, Over: 100 * time.Millisecond}).Wait().LostOnly()
-			return w.Elapsed() - at
+			return time.Since(began) - at
 		}
 		for _, tt := range []struct{ at, from, to time.Duration }{
 			{500 * time.Millisecond, 0, 400 * time.Millisecond},
@@ -92,12 +94,12 @@ func TestAPlanIsCarriedOut(t *testing.T) {
 				w.Errorf("a request at %v took %v, want %v to %v", tt.at, took, tt.from, tt.to)
 			}
 		}
-		time.Sleep(26*time.Second - w.Elapsed())
+		until(26 * time.Second)
 		if total := w.Clients([]*Router{r}, Load{Rate: 10, Over: 100 * time.Millisecond, Late: 5 * time.Second}).Wait().Total(); total.Late != 1 {
 			w.Errorf("in a black hole: %s", total)
 		}
 		wait()
-		time.Sleep(51*time.Second - w.Elapsed())
+		until(51 * time.Second)
 		if d := w.Host("m00").Now().Sub(r.Host.Now()); d != 3*time.Hour {
 			w.Errorf("the clocks are %v apart", d)
 		}

