@@ -12,7 +12,7 @@ import (
 // Routers get epochs one by one, many at once, as a whole after a gap, from their log or from another router. What they have
 // had under one number is the same everywhere.
 func TestEqualDigestsInAllHistories(t *testing.T) {
-	Run(t, Options{Seeds: 3, Most: 15}, func(w *World) {
+	Run(t, Options{Seeds: 3, Most: 8}, func(w *World) {
 		c := w.Cluster(7, w.Models(2)) // five voters, two subscribers
 		o := w.Operator(c)
 		neverTwo(w, c)
@@ -43,7 +43,7 @@ func TestEqualDigestsInAllHistories(t *testing.T) {
 
 // Seven of twelve routers have no vote. They follow, and two of them get the seats of voters that die.
 func TestSubscribersFollowAndReplaceVoters(t *testing.T) {
-	Run(t, Options{Seeds: 2, Most: 5}, func(w *World) {
+	Run(t, Options{Seeds: 2, Most: 3}, func(w *World) {
 		c := w.Cluster(12, w.Models(2))
 		o := w.Operator(c)
 		neverTwo(w, c)

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Runs the scenarios with so many seeds, from SIM_BASE on (1). Each processor gets a process and a share of the seeds: a bubble
+# uses one processor best.
+#
+#   test/sim/shards.sh 50
+set -euo pipefail
+cd "$(dirname "$0")"
+seeds=$1 base=${SIM_BASE:-1} shards=$(nproc)
+each=$(((seeds + shards - 1) / shards))
+
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+go test -c -o "$dir/sim.test" .
+
+for ((i = 0; i < shards; i++)); do
+  GOMAXPROCS=1 GOGC=400 SIM_SEEDS=$each SIM_BASE=$((base + i * each)) \
+    "$dir/sim.test" -test.timeout 24h >"$dir/$i.txt" 2>&1 &
+  pids[i]=$!
+done
+failed=0
+for ((i = 0; i < shards; i++)); do
+  if ! wait "${pids[i]}"; then
+    failed=1
+    cat "$dir/$i.txt"
+  fi
+done
+if ((failed)); then
+  exit 1
+fi
+echo "ok: seeds $base to $((base + each * shards - 1)) of every scenario"
