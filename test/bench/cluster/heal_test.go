@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -15,8 +16,9 @@ func TestHealing(t *testing.T) {
 		o := w.Operator(c)
 		w.Soon("settled", time.Minute, c.Settled)
 		w.Soon("a write", 10*time.Second, o.Writes(c.Routers[0]))
-		w.Rand.Shuffle(len(c.Routers), func(i, j int) { c.Routers[i], c.Routers[j] = c.Routers[j], c.Routers[i] })
-		few, most := c.Routers[:2], c.Routers[2:]
+		routers := slices.Clone(c.Routers)
+		w.Rand.Shuffle(len(routers), func(i, j int) { routers[i], routers[j] = routers[j], routers[i] })
+		few, most := routers[:2], routers[2:]
 		cut := w.Net.Split(sim.HostsOf(few...), sim.HostsOf(most...))
 		time.Sleep(5*time.Second + time.Duration(w.Rand.Int64N(int64(55*time.Second))))
 		w.Soon("a write of the majority", 10*time.Second, o.Writes(most[0]))
