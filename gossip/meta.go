@@ -15,6 +15,7 @@ type Meta struct {
 	Epoch      uint64 // number of its epoch; 0: it has none
 	Digest     uint64 // of its epoch
 	Voter      bool   // it is a voter of the log
+	Leads      bool   // it leads the log
 	Leaving    bool   // it is about to go
 	Expect     int    // replicas that it wants to found a cluster with, 0..255
 }
@@ -29,6 +30,7 @@ const (
 	metaVersion  = 1
 	metaVoter    = 1 << 0
 	metaLeaving  = 1 << 1
+	metaLeads    = 1 << 2
 	routerLimit  = 64
 	idLimit      = 32
 	metaFixedTop = 3
@@ -43,6 +45,9 @@ func (m Meta) encode() []byte {
 	if m.Leaving {
 		flags |= metaLeaving
 	}
+	if m.Leads {
+		flags |= metaLeads
+	}
 	buf = append(buf, metaVersion, flags, byte(min(max(m.Expect, 0), 255)))
 	buf = binary.AppendUvarint(buf, m.Generation)
 	buf = binary.AppendUvarint(buf, m.Epoch)
@@ -56,7 +61,7 @@ func decodeMeta(buf []byte) (Meta, error) {
 	if len(buf) < metaFixedTop || buf[0] != metaVersion {
 		return Meta{}, errMeta
 	}
-	m := Meta{Voter: buf[1]&metaVoter != 0, Leaving: buf[1]&metaLeaving != 0, Expect: int(buf[2])}
+	m := Meta{Voter: buf[1]&metaVoter != 0, Leaving: buf[1]&metaLeaving != 0, Leads: buf[1]&metaLeads != 0, Expect: int(buf[2])}
 	r := reader{rest: buf[metaFixedTop:]}
 	m.Generation, m.Epoch, m.Digest = r.uvarint(), r.uvarint(), r.uint64()
 	m.Router, m.Server, m.Cluster = string(r.text()), string(r.text()), string(r.text())

@@ -15,11 +15,12 @@ import (
 // describeMembers are the routers of the cluster for people.
 func (r *replica) describeMembers() []admin.Member {
 	status, own, ages := r.agreement.Status(), r.version(), r.mesh.Ages(time.Now())
+	leader := leaderOf(status, *r.members.Load())
 	var out []admin.Member
 	for _, m := range *r.members.Load() {
 		v := peer.Version{Generation: m.Meta.Generation, Number: m.Meta.Epoch, Digest: m.Meta.Digest}
 		member := admin.Member{
-			Name: m.Name, Router: m.Meta.Router, Server: m.Meta.Server, Address: m.Addr, Cluster: m.Meta.Cluster, Role: role(m, status.Leader),
+			Name: m.Name, Router: m.Meta.Router, Server: m.Meta.Server, Address: m.Addr, Cluster: m.Meta.Cluster, Role: role(m, leader),
 			Epoch: fmt.Sprintf("%d.%d", v.Generation, v.Number), Digest: fmt.Sprintf("%016x", v.Digest),
 			Leaving: m.Meta.Leaving, Self: m.Name == r.name,
 		}
@@ -32,6 +33,20 @@ func (r *replica) describeMembers() []admin.Member {
 		out = append(out, member)
 	}
 	return out
+}
+
+// leaderOf is the leader's server id: as this router's own log has it, or else as the leader says itself.
+func leaderOf(status consensus.Status, members []gossip.Member) string {
+	if status.Leader != "" || status.Role >= consensus.Voter {
+		return status.Leader
+	}
+	leader, generation := "", uint64(0)
+	for _, m := range members {
+		if m.Meta.Leads && m.Meta.Cluster == status.Cluster && m.Meta.Generation >= generation {
+			leader, generation = m.Meta.Server, m.Meta.Generation
+		}
+	}
+	return leader
 }
 
 // role is a member's part in agreement, as it says itself, but for the leader.
@@ -60,7 +75,7 @@ func (r *replica) describeCluster() admin.ClusterStatus {
 		}
 	}
 	c := admin.ClusterStatus{
-		ID: status.Cluster, Generation: status.Generation, Role: status.Role.String(), Leader: routers[status.Leader],
+		ID: status.Cluster, Generation: status.Generation, Role: status.Role.String(), Leader: routers[leaderOf(status, members)],
 		Quorum: status.Quorum || status.Role == consensus.Subscriber && voting > 0, Term: status.Term,
 		Members: len(members), Expect: r.cfg.Cluster.Expect, Waiting: status.Waiting,
 	}

@@ -57,7 +57,7 @@ func (r *replica) update(last seen) seen {
 	meta := gossip.Meta{
 		Router: r.cfg.Router.Name, Server: status.Server, Cluster: status.Cluster,
 		Generation: epoch.Generation(), Epoch: epoch.Number(), Digest: epoch.Digest(),
-		Voter: status.Role >= consensus.Voter, Leaving: r.leaving.Load(), Expect: r.cfg.Cluster.Expect,
+		Voter: status.Role >= consensus.Voter, Leads: status.Role == consensus.Leader, Leaving: r.leaving.Load(), Expect: r.cfg.Cluster.Expect,
 	}
 	if meta != last.meta {
 		r.gossip.SetMeta(meta) // which makes news of its own
