@@ -11,7 +11,8 @@ import (
 // again, and founds the next generation of the same cluster with the newest epoch that it has.
 func TestAllVotersAreLost(t *testing.T) {
 	Run(t, Options{Seeds: 2}, func(w *World) {
-		c := w.Cluster(8, w.Models(4))
+		const patience = 20 * time.Second
+		c := w.Cluster(8, w.Models(4), func(cfg *node.Config) { cfg.Consensus.NewGenerationAfter = patience })
 		o := w.Operator(c)
 		neverTwo(w, c)
 		settles(w, "settled", formLimit, c)
@@ -20,7 +21,7 @@ func TestAllVotersAreLost(t *testing.T) {
 		w.Soon("three subscribers", formLimit, func() bool { return len(c.are("subscriber")) == 3 })
 		left := c.are("subscriber")
 		voters := c.Others(left...)
-		load := w.Clients(c.Routers, Load{Rate: 20, Over: 2 * time.Minute, Stream: 0.5})
+		load := w.Clients(c.Routers, Load{Rate: 20, Over: time.Minute, Stream: 0.5})
 		time.Sleep(2 * time.Second)
 		for _, r := range voters {
 			r.Kill()
@@ -32,8 +33,8 @@ func TestAllVotersAreLost(t *testing.T) {
 			r.Restart()
 		}
 		w.Soon("the new ones serve", formLimit, func() bool { return allReady(voters) })
-		// A minute of patience, then a ballot and an election.
-		w.Soon("a new generation", time.Minute+formLimit+electLimit, func() bool { return c.Settled() && c.States()[0].Generation == 2 })
+		// Patience, then a ballot and an election.
+		w.Soon("a new generation", patience+formLimit+electLimit, func() bool { return c.Settled() && c.States()[0].Generation == 2 })
 		w.waits.add("from the loss to the new generation", time.Since(lost))
 		for _, r := range c.Routers {
 			if weight := r.Node().Epoch().Backends()[0].Weight; weight != o.acked[0].weight {
