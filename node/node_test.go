@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmring/warmring/api/fleet"
 	"github.com/warmring/warmring/routing"
 	"github.com/warmring/warmring/test/modelserver"
 )
@@ -252,6 +253,18 @@ func TestAWrongReloadIsRefusedAsAWhole(t *testing.T) {
 	}
 	if got := n.picker.Epoch().ID(); got != "1.2" {
 		t.Errorf("epoch %s after a good reload, want 1.2", got)
+	}
+}
+
+// The file of a router that joins others may name no fleet; reading it again must not take theirs away.
+func TestAFileWithoutAFleetTakesNothingAway(t *testing.T) {
+	_, url := startModel(t, "m")
+	n := start(t, testConfig(url))
+	if err := n.replica.want(t.Context(), fleet.Fleet{}); err != nil {
+		t.Fatal(err)
+	}
+	if e := n.Epoch(); e.ID() != "1.1" || len(e.Endpoints()) != 1 {
+		t.Errorf("epoch %s with %d endpoints is left", e.ID(), len(e.Endpoints()))
 	}
 }
 

@@ -217,8 +217,12 @@ func leaderless(err error) bool {
 		errors.Is(err, context.DeadlineExceeded)
 }
 
-// want makes the agreed fleet what people wrote down; backends that a source of their own lists stay.
+// want makes the agreed fleet what people wrote down; backends that a source of their own lists stay. Where nothing is
+// written down, as in the file of a router that only joins, nothing is wanted.
 func (r *replica) want(ctx context.Context, f fleet.Fleet) error {
+	if len(f.Endpoints)+len(f.Backends) == 0 {
+		return nil
+	}
 	for {
 		e := r.epochs.newest()
 		change := f.Change(e, routing.Joining, true)
