@@ -164,6 +164,7 @@ func (n *Node) Run(ctx context.Context) error {
 		n.unready.Store(nil)
 		close(n.serving)
 		n.log.InfoContext(ctx, "serving", slog.String("epoch", n.picker.Epoch().ID()))
+		n.compareFile(ctx)
 	case <-failed.Done():
 	}
 
@@ -219,6 +220,18 @@ func (n *Node) Reload(ctx context.Context, cfg Config) error {
 		return err
 	}
 	return n.replica.want(ctx, cfg.wanted())
+}
+
+// compareFile says so if the cluster's fleet is not the one in this router's file.
+func (n *Node) compareFile(ctx context.Context) {
+	if len(n.cfg.Endpoints)+len(n.cfg.Backends) == 0 {
+		return
+	}
+	if change := n.cfg.wanted().Change(n.picker.Epoch(), routing.Joining, true); !change.Empty() {
+		n.log.WarnContext(ctx, "the fleet in the configuration file is not the agreed one, which is in use; SIGHUP proposes the file's",
+			slog.Int("put_endpoints", len(change.PutEndpoints)), slog.Any("remove_endpoints", change.RemoveEndpoints),
+			slog.Int("put_backends", len(change.PutBackends)), slog.Any("drain", change.Drain))
+	}
 }
 
 // restartNeeded names the scalar settings in which b differs from a.
