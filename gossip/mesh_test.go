@@ -3,6 +3,8 @@ package gossip
 import (
 	"errors"
 	"fmt"
+	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -249,4 +251,22 @@ func TestStopWhileJoining(t *testing.T) {
 			t.Errorf("it took %s", took)
 		}
 	})
+}
+
+// Of two members at one address the later one counts: the earlier has lost it.
+func TestOneMemberAtAnAddress(t *testing.T) {
+	r := newRoster()
+	at := netip.MustParseAddrPort("10.0.0.2:7400")
+	own := Member{Name: "own", Addr: "10.0.0.1:7400"}
+	r.put(Member{Name: "n-1", Addr: at.String()}, at)
+	r.put(Member{Name: "n-2", Addr: at.String()}, at)
+	r.put(Member{Name: "n-1", Addr: at.String(), Meta: Meta{Epoch: 7}}, at) // late news of the earlier one
+	r.put(Member{Name: "own-0", Addr: own.Addr}, netip.MustParseAddrPort(own.Addr))
+	var names []string
+	for _, m := range r.list(own) {
+		names = append(names, m.Name)
+	}
+	if !slices.Equal(names, []string{"n-2", "own"}) {
+		t.Errorf("members are %v", names)
+	}
 }

@@ -17,6 +17,7 @@ const (
 type resident struct {
 	Member
 	at    netip.AddrPort
+	order uint64 // of joining
 	claim string // the cluster that it last said it belongs to, also if that was refused
 }
 
@@ -25,6 +26,7 @@ type roster struct {
 	mu       sync.Mutex // guards all below
 	cluster  string     // this router's; empty: none yet
 	alive    map[string]resident
+	joined   uint64                       // members that ever joined
 	departed map[netip.AddrPort]time.Time // where members were, and when they went
 }
 
@@ -48,7 +50,12 @@ func (r *roster) foreign(claim string) (own string, foreign bool) {
 func (r *roster) put(m Member, at netip.AddrPort) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.alive[m.Name] = resident{Member: m, at: at, claim: m.Meta.Cluster}
+	known, ok := r.alive[m.Name]
+	if !ok {
+		r.joined++
+		known.order = r.joined
+	}
+	r.alive[m.Name] = resident{Member: m, at: at, order: known.order, claim: m.Meta.Cluster}
 	delete(r.departed, at)
 }
 
@@ -84,13 +91,20 @@ func (r *roster) has(name string) bool {
 	return ok
 }
 
-// list returns the members of this router's cluster and those that belong to none yet, own included, sorted by name.
+// list returns the members of this router's cluster and those that belong to none yet, own included, sorted by name. Of
+// several at one address only the latest can be alive; memberlist may take most of a minute to find that out when it is the
+// only one that has not heard it.
 func (r *roster) list(own Member) []Member {
 	r.mu.Lock()
+	latest := make(map[netip.AddrPort]uint64, len(r.alive))
+	for _, m := range r.alive {
+		latest[m.at] = max(latest[m.at], m.order)
+	}
 	members := make([]Member, 1, len(r.alive)+1)
 	members[0] = own
 	for _, m := range r.alive {
-		if r.cluster == "" || m.claim == "" || m.claim == r.cluster {
+		ours := r.cluster == "" || m.claim == "" || m.claim == r.cluster
+		if ours && m.order == latest[m.at] && m.Addr != own.Addr {
 			members = append(members, m.Member)
 		}
 	}
