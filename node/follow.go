@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -22,13 +23,14 @@ import (
 )
 
 const (
-	// followEvery is how often all is looked at though nothing has changed: what was found is announced again.
+	// followEvery is how often what was found and the epoch still lacks is announced again.
 	followEvery = 5 * time.Second
 	// followGap keeps the parts, which make news of each other's news, from going round without a pause.
 	followGap = 10 * time.Millisecond
 )
 
-// follow brings every part up to date with the members, the epoch and this router's role, whichever of them changed.
+// follow brings every part up to date with the members, the epoch and this router's role, whichever of them changed, and
+// announces what discovery lists.
 func (r *replica) follow(ctx context.Context) error {
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
@@ -40,7 +42,10 @@ func (r *replica) follow(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-r.news:
+		case <-r.listed:
+			r.announceFound()
 		case <-tick.C:
+			r.announceFound()
 		}
 	}
 }
@@ -68,15 +73,16 @@ func (r *replica) update(last seen) seen {
 	if epoch != last.epoch {
 		r.mesh.Repeat() // the picker forgets what it hears of backends that it does not know
 	}
-	r.prober.Watch(r.targets(*members, epoch))
-	r.announceFound()
+	if members != last.members || epoch != last.epoch {
+		r.prober.Watch(r.targets(*members, epoch))
+	}
 	signal(r.orders)
 	return seen{members, epoch, meta}
 }
 
 // setMembers tells the parts who the routers are.
 func (r *replica) setMembers(members []gossip.Member) {
-	addresses, names := make([]string, 0, len(members)), map[string]string{}
+	names := map[string]string{}
 	voters := make([]consensus.Member, 0, len(members))
 	for _, m := range members {
 		voters = append(voters, consensus.Member{
@@ -85,10 +91,9 @@ func (r *replica) setMembers(members []gossip.Member) {
 		})
 		if m.Name != r.name {
 			names[m.Name] = m.Addr
-			addresses = append(addresses, m.Addr)
 		}
 	}
-	r.client.SetMembers(addresses)
+	r.client.SetMembers(slices.Collect(maps.Values(names)))
 	r.mesh.SetMembers(names)
 	r.agreement.SetMembers(voters)
 }

@@ -26,8 +26,6 @@ type steering struct {
 	told    map[string]bool
 }
 
-func (s *steering) begin(cfg plan.Config) { s.planner = plan.New(cfg) }
-
 // lead proposes what the fleet needs next, while this router leads.
 func (r *replica) lead(ctx context.Context) error {
 	timer := time.NewTimer(0)
@@ -65,11 +63,11 @@ func (r *replica) plan(ctx context.Context) time.Duration {
 	})
 	r.steer.held.Store(int64(len(decision.Held)))
 	r.tellHeld(decision.Held)
-	if decision.Empty && !expiry.IsZero() {
-		return min(decision.Again, expiry.Sub(now)+leadGap)
-	}
 	if decision.Empty {
-		return decision.Again
+		if expiry.IsZero() {
+			return decision.Again
+		}
+		return min(decision.Again, expiry.Sub(now)+leadGap)
 	}
 	limited, cancel := context.WithTimeout(ctx, proposeLimit)
 	defer cancel()

@@ -20,6 +20,7 @@ import (
 	"github.com/warmring/warmring/gossip"
 	"github.com/warmring/warmring/gossip/loads"
 	"github.com/warmring/warmring/node/discovery"
+	"github.com/warmring/warmring/node/plan"
 	"github.com/warmring/warmring/node/port"
 	"github.com/warmring/warmring/node/probe"
 	"github.com/warmring/warmring/routing"
@@ -57,6 +58,7 @@ type replica struct {
 	leaving    atomic.Bool
 	mismatches atomic.Uint64
 	news       chan struct{} // one place: follow has something to look at
+	listed     chan struct{} // one place: discovery lists something else
 	orders     chan struct{} // one place: the leader has something to look at
 	doubts     chan struct{} // one place: the epoch in use may be wrong
 }
@@ -76,7 +78,7 @@ type replicaDeps struct {
 func newReplica(cfg Config, world World, deps replicaDeps) (*replica, error) {
 	r := &replica{
 		cfg: cfg, world: world, log: deps.Log, tracer: deps.Tracer, prop: deps.Propagator, salt: deps.Salt, picker: deps.Picker,
-		news: make(chan struct{}, 1), orders: make(chan struct{}, 1), doubts: make(chan struct{}, 1),
+		news: make(chan struct{}, 1), listed: make(chan struct{}, 1), orders: make(chan struct{}, 1), doubts: make(chan struct{}, 1),
 	}
 	unique := make([]byte, 4)
 	if _, err := io.ReadFull(world.Random, unique); err != nil {
@@ -145,7 +147,7 @@ func (r *replica) make() (err error) {
 	}
 	r.agreement, err = consensus.New(r.cfg.Consensus, consensus.Deps{
 		Listener: r.port.Listener(port.Raft), Dial: r.dial(port.Raft), Peers: elders{r.client}, Name: r.name, Expect: r.cfg.Cluster.Expect,
-		Seeds: r.reached, First: r.firstEpoch, Latest: r.latest, OnEpoch: r.committed, OnChange: func() { signal(r.news) },
+		Seeds: r.gossip.Reached, First: r.firstEpoch, Latest: r.latest, OnEpoch: r.committed, OnChange: func() { signal(r.news) },
 		Gap: r.cfg.Fleet.EpochGap, MaxShrink: r.cfg.Fleet.MaxShrink, Log: r.log, Random: r.world.Random,
 	})
 	if err != nil {
@@ -167,10 +169,10 @@ func (r *replica) make() (err error) {
 	})
 	r.prober = probe.New(r.cfg.Health, probe.Deps{Dial: r.world.Dial, OnVerdict: r.probed, Log: r.log})
 	r.discovery = discovery.New(r.cfg.Discovery, discovery.Deps{
-		Lookup: r.world.Lookup, LookupSRV: r.world.LookupSRV, OnChange: func() { signal(r.news); signal(r.orders) }, Log: r.log,
+		Lookup: r.world.Lookup, LookupSRV: r.world.LookupSRV, OnChange: func() { signal(r.listed); signal(r.orders) }, Log: r.log,
 	})
 	r.leases = discovery.NewLeases(r.cfg.Discovery)
-	r.steer.begin(r.cfg.Fleet)
+	r.steer.planner = plan.New(r.cfg.Fleet)
 	return nil
 }
 
@@ -216,12 +218,7 @@ const leaveRounds = 3
 func (r *replica) leave(ctx context.Context) error {
 	if len(*r.members.Load()) > 1 {
 		// Who is known to leave loses its seat to another at once; who is just gone keeps it for a while.
-		heard := time.NewTimer(leaveRounds * r.cfg.Gossip.Interval)
-		defer heard.Stop()
-		select {
-		case <-heard.C:
-		case <-ctx.Done():
-		}
+		pause(ctx, leaveRounds*r.cfg.Gossip.Interval)
 	}
 	return errors.Join(r.agreement.Leave(ctx), r.gossip.Leave(ctx))
 }
@@ -267,6 +264,3 @@ func (r *replica) heard(sums []loads.Sum, now time.Time) {
 		signal(r.orders)
 	}
 }
-
-// reached counts the seeds that gossip has found.
-func (r *replica) reached() (total, reached int) { return r.gossip.Reached() }
