@@ -7,6 +7,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"github.com/warmring/warmring/test/bench/sheet"
 )
 
 // size is how much of everything is measured.
@@ -82,7 +84,7 @@ func bench(ctx context.Context, o options, out io.Writer) (*report, error) {
 	if o.quick {
 		s.size = quick()
 	}
-	r := &report{Time: begin.UTC(), Quick: o.quick, Rate: o.rate, Machine: describeMachine()}
+	r := &report{Time: begin.UTC(), Quick: o.quick, Rate: o.rate, Machine: sheet.ThisMachine()}
 	dir, err := os.MkdirTemp("", "warmring-cluster-")
 	if err != nil {
 		return nil, err
@@ -109,7 +111,7 @@ func bench(ctx context.Context, o options, out io.Writer) (*report, error) {
 		}
 	}
 	r.Gates = judge(r.Tables)
-	r.Machine.LoadAfter = loadAverage()
+	r.Machine.LoadAfter = sheet.LoadAverage()
 	r.Seconds = time.Since(begin).Seconds()
 	_, err = io.WriteString(out, verdicts(r.Gates))
 	return r, err

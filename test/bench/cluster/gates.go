@@ -1,6 +1,10 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/warmring/warmring/test/bench/sheet"
+)
 
 // gate is the most that a figure may be, in every case in which it was measured.
 type gate struct {
@@ -69,5 +73,5 @@ func verdicts(gates []gate) string {
 		}
 		lines[i] = []string{word, g.Name, figure(g.Measured), "at most", figure(g.Limit), g.Unit}
 	}
-	return fmt.Sprintf("\nGates (worst case)\n%s", grid(lines, 2))
+	return fmt.Sprintf("\nGates (worst case)\n%s", sheet.Grid(lines, 2))
 }

@@ -17,6 +17,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/warmring/warmring/test/bench/sheet"
 )
 
 // routerCommand is the first argument that turns this program into a router.
@@ -62,7 +64,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := r.save(o.out); err != nil {
+	if err := sheet.Save(o.out, r); err != nil {
 		return err
 	}
 	if _, err := fmt.Fprintf(out, "\n%.0f s; load average %s; all figures in %s\n", r.Seconds, r.Machine.LoadAfter, o.out); err != nil {

@@ -1,37 +1,25 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
 	"os"
-	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
+
+	"github.com/warmring/warmring/test/bench/sheet"
 )
 
 // report is the whole result, as it is written to the JSON file.
 type report struct {
-	Time    time.Time `json:"time"`
-	Quick   bool      `json:"quick"` // small counts: for a look, not for a comparison
-	Rate    float64   `json:"requests_per_s"`
-	Seconds float64   `json:"seconds"` // that the run took
-	Machine machine   `json:"machine"`
-	Tables  []table   `json:"tables"`
-	Gates   []gate    `json:"gates"`
-}
-
-func (r *report) save(file string) error {
-	raw, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(file, append(raw, '\n'), 0o644)
+	Time    time.Time     `json:"time"`
+	Quick   bool          `json:"quick"` // small counts: for a look, not for a comparison
+	Rate    float64       `json:"requests_per_s"`
+	Seconds float64       `json:"seconds"` // that the run took
+	Machine sheet.Machine `json:"machine"`
+	Tables  []table       `json:"tables"`
+	Gates   []gate        `json:"gates"`
 }
 
 // missed is how many gates were not reached.
@@ -94,7 +82,7 @@ func (t table) String() string {
 		lines = append(lines, line)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%s (took %.0f s)\n%s", t.Title, t.Seconds, grid(lines, 1))
+	fmt.Fprintf(&b, "\n%s (took %.0f s)\n%s", t.Title, t.Seconds, sheet.Grid(lines, 1))
 	for _, note := range t.Notes {
 		fmt.Fprintf(&b, "  * %s\n", note)
 	}
@@ -116,76 +104,6 @@ func figure(v float64) string {
 	default:
 		return fmt.Sprintf("%.2f", v)
 	}
-}
-
-// grid aligns cells, the first columns to the left and the others to the right.
-func grid(lines [][]string, left int) string {
-	var widths []int
-	for _, line := range lines {
-		for i, cell := range line {
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[i] = max(widths[i], len(cell))
-		}
-	}
-	var b strings.Builder
-	for _, line := range lines {
-		var text strings.Builder
-		for i, cell := range line {
-			if i < left {
-				fmt.Fprintf(&text, "  %-*s", widths[i], cell)
-			} else {
-				fmt.Fprintf(&text, "  %*s", widths[i], cell)
-			}
-		}
-		b.WriteString(strings.TrimRight(text.String(), " "))
-		b.WriteByte('\n')
-	}
-	return b.String()
-}
-
-// machine is what a reader needs to compare two reports.
-type machine struct {
-	CPU        string `json:"cpu"`
-	Cores      int    `json:"cores"`
-	Kernel     string `json:"kernel"`
-	Go         string `json:"go"`
-	LoadBefore string `json:"load_before"`
-	LoadAfter  string `json:"load_after"`
-}
-
-func describeMachine() machine {
-	m := machine{CPU: "unknown", Cores: runtime.NumCPU(), Kernel: firstLine("/proc/sys/kernel/osrelease"), Go: runtime.Version(), LoadBefore: loadAverage()}
-	raw, err := os.ReadFile("/proc/cpuinfo")
-	if err != nil {
-		return m
-	}
-	for line := range strings.Lines(string(raw)) {
-		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
-			m.CPU = strings.TrimSpace(value)
-			break
-		}
-	}
-	return m
-}
-
-func (m machine) String() string {
-	return fmt.Sprintf("%s, %d cores, Linux %s, %s, load average %s", m.CPU, m.Cores, m.Kernel, m.Go, m.LoadBefore)
-}
-
-func loadAverage() string {
-	fields := strings.Fields(firstLine("/proc/loadavg"))
-	return strings.Join(fields[:min(3, len(fields))], " ")
-}
-
-func firstLine(file string) string {
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		return "unknown"
-	}
-	line, _, _ := strings.Cut(string(raw), "\n")
-	return line
 }
 
 // progress keeps one line up to date on a terminal and is silent elsewhere.

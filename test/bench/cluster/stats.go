@@ -1,19 +1,16 @@
 package main
 
 import (
-	"math"
 	"slices"
 	"time"
+
+	"github.com/warmring/warmring/test/bench/sheet"
 )
 
 // percentile is the nearest-rank percentile p (0..100), 0 when there is no value. It sorts values.
 func percentile(values []time.Duration, p float64) time.Duration {
-	if len(values) == 0 {
-		return 0
-	}
 	slices.Sort(values)
-	rank := int(math.Ceil(p / 100 * float64(len(values))))
-	return values[min(max(rank, 1), len(values))-1]
+	return sheet.Percentile(values, p)
 }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

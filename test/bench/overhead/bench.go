@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/warmring/warmring/test/bench/sheet"
 )
 
 // session is one run of the benchmark.
@@ -51,7 +53,7 @@ func bench(ctx context.Context, o options, out io.Writer) (*report, error) {
 		return nil, err
 	}
 	s.report.Gates = judge(s.report.Rows)
-	s.report.Machine.LoadAfter = loadAverage()
+	s.report.Machine.LoadAfter = sheet.LoadAverage()
 	s.report.Seconds = time.Since(begin).Seconds()
 	return &s.report, s.say(verdicts(s.report.Gates))
 }

@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"time"
+
+	"github.com/warmring/warmring/test/bench/sheet"
 )
 
 // Names of the experiments, as -only takes them.
@@ -172,7 +174,7 @@ func (l *lane) turn(ctx context.Context, length time.Duration) round {
 	done := len(out.latencies)
 	result := round{
 		done: done, events: done * l.crew.script.answer.events, elapsed: out.elapsed, cpu: after - before,
-		p50: percentile(out.latencies, 50), p99: percentile(out.latencies, 99),
+		p50: sheet.Percentile(out.latencies, 50), p99: sheet.Percentile(out.latencies, 99),
 	}
 	if err1 != nil || err2 != nil {
 		result.cpu = -1

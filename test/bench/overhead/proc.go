@@ -7,10 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/warmring/warmring/test/bench/sheet"
 )
 
 // cpuTime adds up how long the threads of the processes have run, from the kernel's schedstat
@@ -87,56 +88,17 @@ func statusField(pid int, name string) (int64, error) {
 	return 0, fmt.Errorf("no %s of process %d", name, pid)
 }
 
-// machine is what a reader needs to compare two reports.
+// machine is this machine and the programs on it that we compare with.
 type machine struct {
-	CPU        string            `json:"cpu"`
-	Cores      int               `json:"cores"`
-	Kernel     string            `json:"kernel"`
-	Go         string            `json:"go"`
-	LoadBefore string            `json:"load_before"`
-	LoadAfter  string            `json:"load_after"`
-	Versions   map[string]string `json:"versions"`
+	sheet.Machine
+	Versions map[string]string `json:"versions"`
 }
 
 func describeMachine(ctx context.Context) machine {
-	return machine{
-		CPU:        cpuModel(),
-		Cores:      runtime.NumCPU(),
-		Kernel:     firstLine("/proc/sys/kernel/osrelease"),
-		Go:         runtime.Version(),
-		LoadBefore: loadAverage(),
-		Versions: map[string]string{
-			"haproxy": version(ctx, "haproxy", "-v"),
-			"nginx":   version(ctx, "nginx", "-v"),
-		},
-	}
-}
-
-func loadAverage() string {
-	fields := strings.Fields(firstLine("/proc/loadavg"))
-	return strings.Join(fields[:min(3, len(fields))], " ")
-}
-
-func cpuModel() string {
-	raw, err := os.ReadFile("/proc/cpuinfo")
-	if err != nil {
-		return "unknown"
-	}
-	for line := range strings.Lines(string(raw)) {
-		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	return "unknown"
-}
-
-func firstLine(file string) string {
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		return "unknown"
-	}
-	line, _, _ := strings.Cut(string(raw), "\n")
-	return line
+	return machine{sheet.ThisMachine(), map[string]string{
+		"haproxy": version(ctx, "haproxy", "-v"),
+		"nginx":   version(ctx, "nginx", "-v"),
+	}}
 }
 
 // version is the first line a program prints about itself, empty when it cannot be run.

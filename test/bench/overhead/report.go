@@ -1,15 +1,15 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/warmring/warmring/test/bench/sheet"
 )
 
 // report is the whole result, as it is written to the JSON file.
@@ -22,17 +22,6 @@ type report struct {
 	Missing []string  `json:"missing_peers,omitzero"`
 	Rows    []row     `json:"rows"`
 	Gates   []gate    `json:"gates"`
-}
-
-func (r *report) save(file string) error {
-	raw, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(file, append(raw, '\n'), 0o644)
 }
 
 // failures is how many gates were not cleared; one that could not be measured was not cleared.
@@ -108,39 +97,11 @@ func table(e experiment, rows []row) string {
 		lines = append(lines, line)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%s\n%s", e.title, grid(lines, nameColumns))
+	fmt.Fprintf(&b, "\n%s\n%s", e.title, sheet.Grid(lines, nameColumns))
 	for _, r := range rows {
 		if r.Failure != "" {
 			fmt.Fprintf(&b, "  %s, %s: %d failed, for example: %s\n", r.Target, r.Load, r.Failed, r.Failure)
 		}
-	}
-	return b.String()
-}
-
-// grid aligns cells, the first columns to the left and the others to the right. A line without
-// cells stays empty.
-func grid(lines [][]string, left int) string {
-	var widths []int
-	for _, line := range lines {
-		for i, cell := range line {
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[i] = max(widths[i], len(cell))
-		}
-	}
-	var b strings.Builder
-	for _, line := range lines {
-		var text strings.Builder
-		for i, cell := range line {
-			if i < left {
-				fmt.Fprintf(&text, "  %-*s", widths[i], cell)
-			} else {
-				fmt.Fprintf(&text, "  %*s", widths[i], cell)
-			}
-		}
-		b.WriteString(strings.TrimRight(text.String(), " "))
-		b.WriteByte('\n')
 	}
 	return b.String()
 }
@@ -153,12 +114,12 @@ func verdicts(gates []gate) string {
 	for i, g := range gates {
 		lines[i] = []string{string(g.Verdict), g.Target, g.Name, g.measured(), g.limit()}
 	}
-	return "\nGates\n" + grid(lines, len(lines[0]))
+	return "\nGates\n" + sheet.Grid(lines, len(lines[0]))
 }
 
 func (m machine) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, %d cores, Linux %s, %s, load average %s\n", m.CPU, m.Cores, m.Kernel, m.Go, m.LoadBefore)
+	fmt.Fprintln(&b, m.Machine)
 	for _, name := range slices.Sorted(maps.Keys(m.Versions)) {
 		if v := m.Versions[name]; v != "" {
 			fmt.Fprintln(&b, v)

@@ -1,19 +1,9 @@
 package main
 
 import (
-	"math"
 	"slices"
 	"time"
 )
-
-// percentile is the nearest-rank percentile p (0..100) of sorted, 0 when it is empty.
-func percentile(sorted []time.Duration, p float64) time.Duration {
-	if len(sorted) == 0 {
-		return 0
-	}
-	rank := int(math.Ceil(p / 100 * float64(len(sorted))))
-	return sorted[min(max(rank, 1), len(sorted))-1]
-}
 
 // median leaves its argument alone. Of an even number it takes the mean of the middle two;
 // of none it is 0.

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/warmring/warmring/test/bench/sheet"
 )
 
 func TestPercentile(t *testing.T) {
@@ -28,7 +30,7 @@ func TestPercentile(t *testing.T) {
 		{hundred, 100, 100},
 	}
 	for _, tt := range tests {
-		if got := percentile(tt.sorted, tt.p); got != tt.want {
+		if got := sheet.Percentile(tt.sorted, tt.p); got != tt.want {
 			t.Errorf("p%g of %d values = %d, want %d", tt.p, len(tt.sorted), got, tt.want)
 		}
 	}
@@ -44,7 +46,7 @@ func TestPercentileIsARank(t *testing.T) {
 			sorted[i] = time.Duration(v)
 		}
 		slices.Sort(sorted)
-		got := percentile(sorted, p)
+		got := sheet.Percentile(sorted, p)
 		var below, upTo float64
 		for _, v := range sorted {
 			if v < got {
