@@ -61,15 +61,15 @@ func (r rumour) encode() []byte {
 	return append(buf, r.value...)
 }
 
-// decodeRumour copies all that it keeps.
+// decodeRumour copies all that it keeps. It refuses what no router says, as that could not be passed on whole.
 func decodeRumour(buf []byte) (rumour, error) {
-	if len(buf) < factHeaderLen || buf[0] != factVersion {
+	if len(buf) < factHeaderLen || len(buf) > factLimit || buf[0] != factVersion {
 		return rumour{}, errFact
 	}
 	r := reader{rest: buf[factHeaderLen:]}
 	f := rumour{origin: string(r.text()), key: string(r.text()), sequence: r.uvarint()}
 	f.ttl = time.Duration(min(r.uvarint(), uint64(ttlLimit.Milliseconds()))) * time.Millisecond
-	if r.failed || f.origin == "" {
+	if r.failed || f.origin == "" || len(f.origin) > nameLimit {
 		return rumour{}, errFact
 	}
 	f.value = bytes.Clone(r.rest)
@@ -215,7 +215,11 @@ func decodeState(buf []byte, each func(msg []byte)) error {
 	}
 	r := reader{rest: buf[1:]}
 	for len(r.rest) > 0 {
-		msg := r.take(int(min(r.uvarint(), factLimit+1)))
+		size := r.uvarint()
+		if size > factLimit {
+			return errFact
+		}
+		msg := r.take(int(size))
 		if r.failed {
 			return errFact
 		}

@@ -1,9 +1,11 @@
 package gossip
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -204,5 +206,41 @@ func TestOlderFactStaysAway(t *testing.T) {
 	f.sweep(now.Add(-time.Second), now, func(string) bool { return true })
 	if news, _ := f.merge(long, now); news || len(f.list(now)) != 0 {
 		t.Errorf("the older fact is back: %v", f.list(now))
+	}
+}
+
+// TestFactsThatCouldNotBePassedOn are not taken in: the next router would hear another fact.
+func TestFactsThatCouldNotBePassedOn(t *testing.T) {
+	header := len(rumour{origin: "a", key: "k", ttl: time.Minute}.encode())
+	name := strings.Repeat("n", nameLimit)
+	form := func(origin string, value int) []byte {
+		msg := append([]byte{factVersion, byte(len(origin))}, origin...)
+		msg = append(msg, 1, 'k', 0)
+		msg = binary.AppendUvarint(msg, uint64(time.Minute.Milliseconds()))
+		return append(msg, make([]byte, value)...)
+	}
+	for _, tt := range []struct {
+		name string
+		msg  []byte
+		ok   bool
+	}{
+		{"largest", form("a", factLimit-header), true},
+		{"too large", form("a", factLimit-header+1), false},
+		{"longest origin", form(name, 1), true},
+		{"origin too long", form(name+"n", 1), false},
+	} {
+		if _, err := decodeRumour(tt.msg); (err == nil) != tt.ok {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		state := binary.AppendUvarint([]byte{stateVersion}, uint64(len(tt.msg)))
+		heard := 0
+		_ = decodeState(append(state, tt.msg...), func(msg []byte) {
+			if _, err := decodeRumour(msg); err == nil {
+				heard++
+			}
+		})
+		if (heard == 1) != tt.ok {
+			t.Errorf("%s: %d facts of a state", tt.name, heard)
+		}
 	}
 }
