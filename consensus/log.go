@@ -43,6 +43,8 @@ type Log struct {
 
 	mu       sync.Mutex // guards what follows; never held over I/O
 	members  []Member
+	seeds    int // addresses, and at how many of them somebody answered when members was made
+	reached  int
 	address  map[string]string // by server
 	known    map[string]time.Time
 	gone     map[string]departure
@@ -78,11 +80,8 @@ func New(cfg Config, deps Deps) (*Log, error) {
 	if deps.MaxShrink == 0 {
 		deps.MaxShrink = defaultMaxShrink
 	}
-	if deps.Seeds == nil {
-		deps.Seeds = func() (int, int) { return 0, 0 }
-	}
 	l := &Log{
-		cfg: cfg, deps: deps, log: deps.Log,
+		cfg: cfg, deps: deps, log: deps.Log, seeds: 1,
 		turn: make(chan struct{}, 1), poked: make(chan struct{}, 1), arrived: make(chan struct{}, 1),
 		queue: make(chan *pending, queueLength), address: map[string]string{}, known: map[string]time.Time{},
 		gone: map[string]departure{}, answers: map[string]answer{}, reported: map[string]time.Time{},
@@ -220,12 +219,15 @@ func (l *Log) bind(s *server, cluster string, generation uint64) error {
 	return nil
 }
 
-// SetMembers gives the alive routers, this one included. It does not keep the slice.
-func (l *Log) SetMembers(members []Member) {
+// SetMembers gives the alive routers, this one included, and how many seed addresses there are and at how many of them a
+// router answered: who did must be among the members, for one that founds a cluster alone must not overlook it. Until the
+// first call nothing is founded. It does not keep the slice.
+func (l *Log) SetMembers(members []Member, seeds, reached int) {
 	now := time.Now()
 	l.mu.Lock()
 	l.remember(l.members, now) // they were alive until now
-	same := slices.Equal(l.members, members)
+	same := slices.Equal(l.members, members) && l.seeds == seeds && l.reached == reached
+	l.seeds, l.reached = seeds, reached
 	l.members = slices.Clone(members)
 	l.remember(l.members, now)
 	clear(l.address)

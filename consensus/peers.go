@@ -63,8 +63,6 @@ type Deps struct {
 	Peers    Peers
 	Name     string // this router's name in gossip
 	Expect   int    // replicas that found a cluster together: 1, 3 or 5
-	// Seeds counts the seed addresses and those reached by gossip. Nil: none.
-	Seeds func() (total, reached int)
 	// First makes the first epoch of a new cluster.
 	First func() (*routing.Epoch, error)
 	// Latest is the newest epoch this replica holds, from wherever; nil for none.

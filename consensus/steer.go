@@ -175,11 +175,10 @@ func (l *Log) view() view {
 	self := l.Hello()
 	v := view{self: self, name: l.deps.Name, expect: l.deps.Expect, patience: l.cfg.NewGenerationAfter}
 	v.seated = slices.Contains(l.current.Load().voters(), self.Server)
-	v.seeds, v.reached = l.deps.Seeds()
 	v.lost = now.Sub(*l.quorumAt.Load())
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	v.known = len(l.known)
+	v.known, v.seeds, v.reached = len(l.known), l.seeds, l.reached
 	for _, m := range l.members {
 		if m.Name == l.deps.Name {
 			continue

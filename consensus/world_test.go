@@ -131,7 +131,7 @@ func (w *world) start(host string, o options) *replica {
 	cfg.Commit = 100 * time.Millisecond // less idle traffic to simulate
 	cfg.NewGenerationAfter = patience
 	r.Log, err = New(cfg, Deps{
-		Listener: l, Name: r.name, Expect: o.expect, Seeds: o.seeds, Gap: o.gap, Log: w.log.With("router", r.name), Random: h.Random(),
+		Listener: l, Name: r.name, Expect: o.expect, Gap: o.gap, Log: w.log.With("router", r.name), Random: h.Random(),
 		Dial:  func(ctx context.Context, address string) (net.Conn, error) { return h.Dial(ctx, "tcp", address) },
 		Peers: calls{r}, First: firstFleet, Latest: r.epoch.Load, OnEpoch: func(e *routing.Epoch, _ []Step) { r.hold(e) }, OnChange: func() {},
 	})
@@ -276,7 +276,11 @@ func (w *world) gossip(ctx context.Context) {
 				members = *stale
 			}
 			slices.SortFunc(members, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
-			r.SetMembers(members)
+			total, reached := 0, 0
+			if r.opts.seeds != nil {
+				total, reached = r.opts.seeds()
+			}
+			r.SetMembers(members, total, reached)
 			w.feed(r, all)
 		}
 	}

@@ -51,13 +51,14 @@ func (j *journal) lines(part string) (found []string) {
 
 // world is a network with routers that gossip. All of it lives in one bubble.
 type world struct {
-	t       *testing.T
-	net     *simnet.Network
-	cfg     Config
-	label   string
-	seeds   []string // host names
-	started int
-	running []*router
+	onMembers func(members []Member, reached int) // may be nil
+	t         *testing.T
+	net       *simnet.Network
+	cfg       Config
+	label     string
+	seeds     []string // host names
+	started   int
+	running   []*router
 }
 
 // router is one start of a Mesh on a host.
@@ -135,6 +136,11 @@ func (w *world) build(host string) *router {
 				}
 			}
 			return all, err
+		},
+		OnMembers: func(members []Member, _, reached int) {
+			if w.onMembers != nil {
+				w.onMembers(members, reached)
+			}
 		},
 		Log: slog.New(slog.NewTextHandler(r.journal, nil)), Random: h.Random(),
 	})

@@ -62,9 +62,11 @@ type Deps struct {
 	Advertise netip.AddrPort // where others reach this router
 	// Seeds returns addresses of other routers, resolved anew at each call; its own among them does no harm. With an
 	// error it may return those that it found. Nil: others will join this one.
-	Seeds     func(ctx context.Context) ([]netip.AddrPort, error)
-	OnMembers func([]Member) // the latest members, sorted by name, this one included; must not block; may be nil
-	OnFacts   func([]Fact)   // the latest facts, sorted by origin and key; must not block; may be nil
+	Seeds func(ctx context.Context) ([]netip.AddrPort, error)
+	// OnMembers gets the latest members, sorted by name, this one included, and what Reached said before they were listed:
+	// the router that answered at a seed is among them. It must not block; it may be nil.
+	OnMembers func(members []Member, seeds, reached int)
+	OnFacts   func([]Fact) // the latest facts, sorted by origin and key; must not block; may be nil
 	Log       *slog.Logger
 	Random    io.Reader // seeds the order of attempts
 }
@@ -235,10 +237,11 @@ func (m *Mesh) serve(ctx context.Context, list *memberlist.Memberlist, stopJoini
 func (m *Mesh) isMember(name string) bool { return name == m.deps.Name || m.roster.has(name) }
 
 func (m *Mesh) publishMembers() {
+	seeds, reached := m.Reached()
 	members := m.roster.list(m.own())
 	m.members.Store(&members)
 	if m.deps.OnMembers != nil {
-		m.deps.OnMembers(members)
+		m.deps.OnMembers(members, seeds, reached)
 	}
 }
 

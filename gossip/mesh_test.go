@@ -17,6 +17,11 @@ func TestMembership(t *testing.T) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			bubble(t, func(w *world) {
 				t := w.t
+				w.onMembers = func(members []Member, reached int) {
+					if reached >= len(members) { // a router that expects one would found beside those it met
+						t.Errorf("%d seeds answered, %d members, this router included", reached, len(members))
+					}
+				}
 				routers := w.cluster(n)
 				for _, m := range routers[0].Members() {
 					if m.Addr != w.at(m.Name) {

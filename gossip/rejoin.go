@@ -107,6 +107,7 @@ func (r *rejoiner) attempt(ctx context.Context) bool {
 		wait.Go(func() { r.join(at) })
 	}
 	wait.Wait()
+	signal(r.m.membersChanged) // or what is known of the seeds
 	alive := r.m.roster.addresses()
 	_, reached := r.m.seeds.reached(alive)
 	return len(alive) > 0 || reached > 0

@@ -52,12 +52,14 @@ func (r *replica) follow(ctx context.Context) error {
 
 // seen is what an update handed on, so that the next one need not hand on the same.
 type seen struct {
+	seeds   *seedsSeen
 	members *[]gossip.Member
 	epoch   *routing.Epoch
 	meta    gossip.Meta
 }
 
 func (r *replica) update(last seen) seen {
+	seeds := r.seedsSeen.Load()
 	members, epoch, status := r.members.Load(), r.epochs.newest(), r.agreement.Status()
 	meta := gossip.Meta{
 		Router: r.cfg.Router.Name, Server: status.Server, Cluster: status.Cluster,
@@ -67,8 +69,8 @@ func (r *replica) update(last seen) seen {
 	if meta != last.meta {
 		r.gossip.SetMeta(meta) // which makes news of its own
 	}
-	if members != last.members {
-		r.setMembers(*members)
+	if members != last.members || seeds != last.seeds {
+		r.setMembers(*members, *seeds)
 	}
 	if epoch != last.epoch {
 		r.mesh.Repeat() // the picker forgets what it hears of backends that it does not know
@@ -77,11 +79,11 @@ func (r *replica) update(last seen) seen {
 		r.prober.Watch(r.targets(*members, epoch))
 	}
 	signal(r.orders)
-	return seen{members, epoch, meta}
+	return seen{seeds, members, epoch, meta}
 }
 
 // setMembers tells the parts who the routers are.
-func (r *replica) setMembers(members []gossip.Member) {
+func (r *replica) setMembers(members []gossip.Member, seeds seedsSeen) {
 	names := map[string]string{}
 	voters := make([]consensus.Member, 0, len(members))
 	for _, m := range members {
@@ -95,7 +97,7 @@ func (r *replica) setMembers(members []gossip.Member) {
 	}
 	r.client.SetMembers(slices.Collect(maps.Values(names)))
 	r.mesh.SetMembers(names)
-	r.agreement.SetMembers(voters)
+	r.agreement.SetMembers(voters, seeds.total, seeds.reached)
 }
 
 // targets are the backends that this router probes: those of which it is an observer.
@@ -231,3 +233,6 @@ func (r *replica) agreed(ctx context.Context) *routing.Epoch {
 	}
 	return e
 }
+
+// seedsSeen says how many seeds there are, and at how many of them a router answered.
+type seedsSeen struct{ total, reached int }

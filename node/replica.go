@@ -55,6 +55,7 @@ type replica struct {
 	steer     steering
 
 	members    atomic.Pointer[[]gossip.Member]
+	seedsSeen  atomic.Pointer[seedsSeen] // as of members or before
 	leaving    atomic.Bool
 	mismatches atomic.Uint64
 	news       chan struct{} // one place: follow has something to look at
@@ -86,6 +87,7 @@ func newReplica(cfg Config, world World, deps replicaDeps) (*replica, error) {
 	}
 	r.name = cfg.Router.Name[:min(len(cfg.Router.Name), nameLimit)] + "-" + hex.EncodeToString(unique)
 	r.members.Store(new([]gossip.Member))
+	r.seedsSeen.Store(&seedsSeen{total: 1})
 	r.epochs = newEpochs(func(e *routing.Epoch) {
 		deps.Picker.SetEpoch(e)
 		deps.OnEpoch(e)
@@ -136,8 +138,9 @@ func (r *replica) make() (err error) {
 	r.gossip, err = gossip.New(r.cfg.Gossip, gossip.Deps{
 		Name: r.name, Label: r.cfg.Cluster.Name, Listener: r.port.Listener(port.Gossip), Packets: r.port.Packets(), Dial: r.dial(port.Gossip),
 		Advertise: r.port.Advertise(), Seeds: r.seeds, OnFacts: func([]gossip.Fact) { signal(r.orders) },
-		OnMembers: func(members []gossip.Member) {
+		OnMembers: func(members []gossip.Member, seeds, reached int) {
 			r.members.Store(&members)
+			r.seedsSeen.Store(&seedsSeen{seeds, reached}) // after the members, and read before them
 			signal(r.news)
 		},
 		Log: r.log, Random: r.world.Random,
@@ -147,7 +150,7 @@ func (r *replica) make() (err error) {
 	}
 	r.agreement, err = consensus.New(r.cfg.Consensus, consensus.Deps{
 		Listener: r.port.Listener(port.Raft), Dial: r.dial(port.Raft), Peers: elders{r.client}, Name: r.name, Expect: r.cfg.Cluster.Expect,
-		Seeds: r.gossip.Reached, First: r.firstEpoch, Latest: r.latest, OnEpoch: r.committed, OnChange: func() { signal(r.news) },
+		First: r.firstEpoch, Latest: r.latest, OnEpoch: r.committed, OnChange: func() { signal(r.news) },
 		Gap: r.cfg.Fleet.EpochGap, MaxShrink: r.cfg.Fleet.MaxShrink, Log: r.log, Random: r.world.Random,
 	})
 	if err != nil {
