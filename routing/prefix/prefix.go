@@ -66,18 +66,34 @@ func Root(salt uint64, parts ...string) uint64 {
 func AppendChain(dst []uint64, root uint64, t *Text) []uint64 {
 	h, ends := root, t.Ends
 	for start, n := 0, 0; start < len(t.Bytes) && n < MaxChunks; n++ {
-		end := min(start+ChunkSize, len(t.Bytes))
-		for len(ends) > 0 && ends[0] <= start {
-			ends = ends[1:]
-		}
-		if len(ends) > 0 {
-			end = min(end, ends[0])
-		}
+		var end int
+		end, ends = chunk(t, start, ends)
 		h = hash(h, t.Bytes[start:end])
 		dst = append(dst, h)
 		start = end
 	}
 	return dst
+}
+
+// Length returns how many bytes of t the first n chunks of its chain cover.
+func Length(t *Text, n int) int {
+	start, ends := 0, t.Ends
+	for ; n > 0 && start < len(t.Bytes); n-- {
+		start, ends = chunk(t, start, ends)
+	}
+	return start
+}
+
+// chunk returns where the chunk that begins at start ends, and the message ends that are left.
+func chunk(t *Text, start int, ends []int) (int, []int) {
+	end := min(start+ChunkSize, len(t.Bytes))
+	for len(ends) > 0 && ends[0] <= start {
+		ends = ends[1:]
+	}
+	if len(ends) > 0 {
+		end = min(end, ends[0])
+	}
+	return end, ends
 }
 
 // Fixed returns the key of the first n characters of t, or of all of it when
