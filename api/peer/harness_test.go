@@ -16,7 +16,9 @@ import (
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/warmring/warmring/gossip/loads"
+	"github.com/warmring/warmring/gossip/places"
 	"github.com/warmring/warmring/routing"
+	"github.com/warmring/warmring/routing/hot"
 	"github.com/warmring/warmring/test/sim/simnet"
 )
 
@@ -40,6 +42,9 @@ type router struct {
 	feed      *Feed
 	history   *History
 	publisher *loads.Publisher
+	places    *places.Log // may be set before start; nil: as in a router that knows of no placements
+	onPlaces  func(string, []places.Placement, time.Time)
+	hot       func(float64, int) hot.Report // set before start
 	changed   chan struct{}
 	stop      context.CancelFunc
 	work      sync.WaitGroup
@@ -130,6 +135,7 @@ func (r *router) start() {
 	})
 	r.mesh = NewMesh(MeshConfig{
 		Client: r.client, Identity: r.identity(), Publisher: r.publisher, Changed: r.changed, Collect: func(time.Time) {},
+		Places: r.places, OnPlaces: r.onPlaces,
 		Version: func() Version { return VersionOf(r.history.Latest()) }, OnSums: r.onSums, OnVersion: r.onVersion, Log: log,
 	})
 	r.feed = NewFeed(FeedConfig{
@@ -140,7 +146,7 @@ func (r *router) start() {
 		t.Fatal(err)
 	}
 	server := NewServer(ServerConfig{
-		Listener: listener, Identity: r.identity(), Group: node{r}, Fleet: node{r}, History: r.history, Mesh: r.mesh,
+		Listener: listener, Identity: r.identity(), Group: node{r}, Fleet: node{r}, History: r.history, Mesh: r.mesh, Hot: r.hot,
 		Tracer: r.tracer, Propagator: propagation.TraceContext{}, Log: log,
 	})
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/warmring/warmring/api/peer/peerpb"
 	"github.com/warmring/warmring/gossip/loads"
+	"github.com/warmring/warmring/gossip/places"
 )
 
 // link is the stream with one other router, whoever opened it.
@@ -25,6 +26,14 @@ type link struct {
 	owed    atomic.Bool   // the other side needs a whole frame
 	lost    atomic.Bool   // this side needs one
 	asked   time.Time     // when this side asked last; the receiver's alone
+	heard   chan struct{} // closed when the receiver ends
+	before  chan struct{} // heard of the link that this one follows; nil: of none
+}
+
+// told is how far somebody has been told.
+type told struct {
+	sequence uint64 // of the last frame
+	placed   uint64 // cursor of the next placement
 }
 
 // stream is either side's.
@@ -108,8 +117,11 @@ func (m *Mesh) claim(name string, cancel context.CancelFunc) (*link, error) {
 	if old := m.links[name]; old != nil {
 		m.drop(old)
 	}
-	l := &link{name: name, cluster: m.cfg.Identity.Cluster(), cancel: cancel, wake: make(chan struct{}, 1)}
-	m.links[name] = l
+	l := &link{
+		name: name, cluster: m.cfg.Identity.Cluster(), cancel: cancel, wake: make(chan struct{}, 1),
+		heard: make(chan struct{}), before: m.hearing[name],
+	}
+	m.links[name], m.hearing[name] = l, l.heard
 	m.work.Add(2)
 	m.counts.opened.Add(1)
 	return l, nil
@@ -120,8 +132,28 @@ func (m *Mesh) unclaim(l *link, err error) error {
 	m.mu.Lock()
 	m.drop(l)
 	m.mu.Unlock()
+	l.follow()
+	m.unhear(l)
 	m.work.Add(-2)
 	return err
+}
+
+// follow waits until nothing more is heard over the link before, which has been dropped
+// and ends.
+func (l *link) follow() {
+	if l.before != nil {
+		<-l.before
+	}
+}
+
+// unhear says that nothing more is heard over a link.
+func (m *Mesh) unhear(l *link) {
+	close(l.heard)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.hearing[l.name] == l.heard {
+		delete(m.hearing, l.name)
+	}
 }
 
 // exchange sends and receives until the first of both fails. It does not wait for the
@@ -135,7 +167,10 @@ func (m *Mesh) exchange(ctx context.Context, l *link, s stream, done <-chan stru
 	}()
 	go func() {
 		defer m.work.Done()
-		ended <- m.receive(l, s)
+		l.follow()
+		err := m.receive(l, s)
+		m.unhear(l)
+		ended <- err
 	}()
 	var err error
 	select {
@@ -152,29 +187,35 @@ func (m *Mesh) exchange(ctx context.Context, l *link, s stream, done <-chan stru
 }
 
 // send writes frames: all there is at first, then what changed, as soon as there is
-// something or at the heartbeat. While the other side does not read, changes add up
-// in the publisher, not in a queue.
+// something or at the heartbeat. What this router placed goes with them. While the other
+// side does not read, changes add up in the publisher and the log, not in a queue.
 func (m *Mesh) send(ctx context.Context, l *link, s stream) error {
 	beat := time.NewTimer(heartbeat)
 	defer beat.Stop()
 	l.owed.Store(true)
-	var sent uint64 // sequence
+	var last told
+	var full <-chan time.Time // not nil: a gap after a batch that was not all there was
 	for due := true; ; {
 		if m.cfg.Identity.Cluster() != l.cluster {
 			return errCluster
 		}
 		fresh := m.fresh.wait()
-		if message, asked := m.message(l, sent); due || asked || len(message.GetFrame().GetEntries()) > 0 {
+		if message, to, asked := m.message(l, last, full == nil); due || asked || news(message) > 0 {
 			if err := s.Send(message); err != nil {
 				return inward(err)
 			}
-			sent = message.GetFrame().GetSequence()
+			last = to
 			m.counts.sent(message)
 			beat.Reset(heartbeat)
+			if len(message.GetPlaces().GetPin()) == batchMost {
+				full = time.After(Gap(m.peers()))
+			}
 		}
 		due = false
 		select {
 		case <-fresh:
+		case <-full:
+			full = nil
 		case <-beat.C:
 			due = true
 		case <-l.wake:
@@ -185,18 +226,31 @@ func (m *Mesh) send(ctx context.Context, l *link, s stream) error {
 	}
 }
 
-// message is the next one after the frame with that sequence. asked is true if either
-// side asked for a whole frame, so that it has to be sent.
-func (m *Mesh) message(l *link, sent uint64) (message *peerpb.LoadsMessage, asked bool) {
+// message is the next one after what was told last, with or without placements, and leads
+// to what is told then. asked is true if either side asked for a whole frame, so that it
+// has to be sent.
+func (m *Mesh) message(l *link, last told, placed bool) (message *peerpb.LoadsMessage, to told, asked bool) {
 	owed, lost := l.owed.Swap(false), l.lost.Swap(false)
-	frame := m.cfg.Publisher.Delta(sent)
+	frame := m.cfg.Publisher.Delta(last.sequence)
 	if owed {
 		frame = m.cfg.Publisher.Whole()
 	}
-	return &peerpb.LoadsMessage{Frame: frameToWire(frame), Whole: lost, Version: m.cfg.Version().wire()}, owed || lost
+	message = &peerpb.LoadsMessage{Frame: frameToWire(frame), Whole: lost, Version: m.cfg.Version().wire()}
+	to = told{frame.Sequence, last.placed}
+	if placed {
+		var batch []places.Placement
+		batch, to.placed = m.cfg.Places.Since(last.placed, batchMost)
+		message.Places = placesToWire(batch)
+	}
+	return message, to, owed || lost
 }
 
-// receive merges what the other side says.
+// news is how much a message says, apart from that its sender lives.
+func news(m *peerpb.LoadsMessage) int {
+	return len(m.GetFrame().GetEntries()) + len(m.GetPlaces().GetPin())
+}
+
+// receive merges what the other side says, and hands on what it placed.
 func (m *Mesh) receive(l *link, s stream) error {
 	for {
 		message, err := s.Recv()
@@ -208,8 +262,16 @@ func (m *Mesh) receive(l *link, s stream) error {
 			l.owed.Store(true)
 			notify(l.wake)
 		}
-		if err := m.merge(l, message, time.Now()); err != nil {
+		now := time.Now()
+		batch, err := placesFromWire(message.GetPlaces())
+		if err != nil {
 			return err
+		}
+		if err := m.merge(l, message, now); err != nil {
+			return err
+		}
+		if len(batch) > 0 {
+			m.cfg.OnPlaces(l.name, batch, now)
 		}
 		m.cfg.OnVersion(l.name, versionFromWire(message.GetVersion()))
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warmring/warmring/gossip/loads"
+	"github.com/warmring/warmring/gossip/places"
 )
 
 // Times of the exchange.
@@ -21,10 +22,10 @@ const (
 	fewPeers, manyPeers = 30, 100
 )
 
-// gapFor is how long after a frame the next one goes out at the earliest. The work
+// Gap is how long after a frame the next one goes out at the earliest. The work
 // of a router grows with peers times frames a second, so the gap grows with the
 // peers where that begins to cost.
-func gapFor(peers int) time.Duration {
+func Gap(peers int) time.Duration {
 	over := min(max(0, peers-fewPeers), manyPeers-fewPeers)
 	return gapLeast + time.Duration(over)*(gapMost-gapLeast)/(manyPeers-fewPeers)
 }
@@ -36,8 +37,16 @@ type MeshConfig struct {
 	Publisher *loads.Publisher // what this router says
 	// Changed is signalled when Collect has something to do.
 	Changed <-chan struct{}
-	// Collect puts what has changed into Publisher. It is called at most once a gap.
+	// Collect puts what has changed into Publisher and Places. It is called at most once a
+	// gap.
 	Collect func(now time.Time)
+	// Places is what this router placed; what is added goes out after the next Collect.
+	// nil: it tells none.
+	Places *places.Log
+	// OnPlaces takes what another router placed, in its order; a new stream begins with what
+	// that router still has, whether or not it was told before. Calls for one router do not
+	// overlap, those for several may. ps is the callee's. nil: nobody wants to know.
+	OnPlaces func(origin string, ps []places.Placement, now time.Time)
 	// Version is this router's epoch; it goes with each frame.
 	Version func() Version
 	// OnSums takes the new sums over all others of what changed. Calls do not overlap.
@@ -65,15 +74,25 @@ type Mesh struct {
 	changed map[loads.Key]struct{} // sums to be told
 	members map[string]string      // address by name, without this router
 	links   map[string]*link       // by name
+	// hearing is, by name, what closes when the receiver of the latest link ends. A receiver
+	// outlives its link for a moment, and the next one waits for it.
+	hearing map[string]chan struct{}
 	running bool
 	work    sync.WaitGroup // of all links; added to while running
 }
 
 // NewMesh returns a mesh without members.
 func NewMesh(cfg MeshConfig) *Mesh {
+	if cfg.Places == nil {
+		cfg.Places = places.NewLog(0)
+	}
+	if cfg.OnPlaces == nil {
+		cfg.OnPlaces = func(string, []places.Placement, time.Time) {}
+	}
 	return &Mesh{
 		cfg: cfg, moved: make(chan struct{}, 1), renamed: make(chan struct{}, 1),
 		table: loads.NewTable(), changed: map[loads.Key]struct{}{}, members: map[string]string{}, links: map[string]*link{},
+		hearing: map[string]chan struct{}{},
 	}
 }
 
@@ -161,7 +180,7 @@ func (m *Mesh) Run(ctx context.Context) error {
 func (m *Mesh) collect(ctx context.Context) {
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
-	var told uint64 // sequence
+	var last told
 	for {
 		select {
 		case <-m.cfg.Changed:
@@ -170,11 +189,12 @@ func (m *Mesh) collect(ctx context.Context) {
 			return
 		}
 		m.cfg.Collect(time.Now())
-		if has := m.cfg.Publisher.Delta(told).Sequence; has != told {
-			told = has
+		has := told{m.cfg.Publisher.Delta(last.sequence).Sequence, m.cfg.Places.Head()}
+		if has != last {
+			last = has
 			m.fresh.raise()
 		}
-		pause(ctx, gapFor(m.peers()))
+		pause(ctx, Gap(m.peers()))
 	}
 }
 

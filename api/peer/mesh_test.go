@@ -55,7 +55,7 @@ func TestGap(t *testing.T) {
 		}
 	})
 	for peers, want := range map[int]int64{0: 20, 30: 20, 65: 110, 100: 200, 1000: 200} {
-		if got := gapFor(peers); got.Milliseconds() != want {
+		if got := Gap(peers); got.Milliseconds() != want {
 			t.Errorf("gap for %d peers: %v", peers, got)
 		}
 	}

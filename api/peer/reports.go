@@ -76,16 +76,19 @@ type Counts struct {
 	WholeSent                     uint64
 	BytesSent, BytesReceived      uint64 // of messages, without what HTTP/2 adds
 	Gaps, EntriesSent, EntriesGot uint64
+	PlacesSent, PlacesGot         uint64 // placements
 }
 
 type counts struct {
 	opened, framesSent, framesReceived, wholeSent, bytesSent, bytesReceived, gaps, entriesSent, entriesGot atomic.Uint64
+	placesSent, placesGot                                                                                  atomic.Uint64
 }
 
 func (c *counts) sent(m *peerpb.LoadsMessage) {
 	c.framesSent.Add(1)
 	c.bytesSent.Add(uint64(proto.Size(m)))
 	c.entriesSent.Add(uint64(len(m.GetFrame().GetEntries())))
+	c.placesSent.Add(uint64(len(m.GetPlaces().GetPin())))
 	if m.GetFrame().GetWhole() {
 		c.wholeSent.Add(1)
 	}
@@ -95,6 +98,7 @@ func (c *counts) received(m *peerpb.LoadsMessage) {
 	c.framesReceived.Add(1)
 	c.bytesReceived.Add(uint64(proto.Size(m)))
 	c.entriesGot.Add(uint64(len(m.GetFrame().GetEntries())))
+	c.placesGot.Add(uint64(len(m.GetPlaces().GetPin())))
 }
 
 // Counts returns the counts.
@@ -107,5 +111,6 @@ func (m *Mesh) Counts() Counts {
 		Streams: streams, Opened: c.opened.Load(), FramesSent: c.framesSent.Load(), FramesReceived: c.framesReceived.Load(),
 		WholeSent: c.wholeSent.Load(), BytesSent: c.bytesSent.Load(), BytesReceived: c.bytesReceived.Load(),
 		Gaps: c.gaps.Load(), EntriesSent: c.entriesSent.Load(), EntriesGot: c.entriesGot.Load(),
+		PlacesSent: c.placesSent.Load(), PlacesGot: c.placesGot.Load(),
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/warmring/warmring/api/peer/peerpb"
+	"github.com/warmring/warmring/routing/hot"
 )
 
 // Group is what a server asks of the agreement about its members.
@@ -36,12 +37,15 @@ type Fleet interface {
 
 // ServerConfig is what a Server needs.
 type ServerConfig struct {
-	Listener   net.Listener // of connections that are authenticated and encrypted already
-	Identity   Identity
-	Group      Group
-	Fleet      Fleet
-	History    *History
-	Mesh       *Mesh
+	Listener net.Listener // of connections that are authenticated and encrypted already
+	Identity Identity
+	Group    Group
+	Fleet    Fleet
+	History  *History
+	Mesh     *Mesh
+	// Hot is what this router counted: chunks with at least floor visits, at most that many
+	// of them, the largest. nil: it does not count.
+	Hot        func(floor float64, most int) hot.Report
 	Tracer     trace.TracerProvider
 	Propagator propagation.TextMapPropagator
 	Log        *slog.Logger

@@ -18,7 +18,8 @@ const module = "github.com/warmring/warmring"
 // is not listed fails the test: put it here, and argue for it.
 var layers = map[string][]string{
 	"routing/prefix":       {},
-	"routing":              {"routing/prefix"},
+	"routing/hot":          {},
+	"routing":              {"routing/prefix", "routing/hot"},
 	"routing/proxy/field":  {},
 	"routing/proxy/socket": {},
 	"routing/proxy":        {"routing", "routing/proxy/field", "routing/proxy/socket"},
@@ -30,10 +31,11 @@ var layers = map[string][]string{
 	"api":                  {"routing", "routing/prefix", "routing/proxy", "api/http1", "api/openai", "api/sagemaker"},
 	"api/admin":            {"routing", "routing/prefix", "routing/proxy", "api", "api/fleet", "api/strict", "api/openai", "api/sagemaker"},
 	"gossip/loads":         {},
+	"gossip/places":        {},
 	"gossip":               {},
 	"consensus":            {"routing"},
 	"api/peer/peerpb":      {},
-	"api/peer":             {"routing", "gossip/loads", "api/peer/peerpb"},
+	"api/peer":             {"routing", "routing/hot", "gossip/loads", "gossip/places", "api/peer/peerpb"},
 	"node/telemetry":       {"routing", "routing/proxy", "api"},
 	"node/port":            {"node/certs"},
 	"node/certs":           {},
@@ -41,7 +43,7 @@ var layers = map[string][]string{
 	"node/probe":           {"gossip/loads"},
 	"node/discovery":       {"routing", "node/plan"},
 	"node": {
-		"routing", "routing/prefix", "routing/proxy", "gossip", "gossip/loads", "consensus", "api", "api/admin", "api/fleet", "api/peer",
+		"routing", "routing/prefix", "routing/hot", "routing/proxy", "gossip", "gossip/loads", "gossip/places", "consensus", "api", "api/admin", "api/fleet", "api/peer",
 		"api/strict", "node/discovery", "node/plan", "node/port", "node/probe", "node/telemetry",
 	},
 	"cmd/warmring":      {"*"},
@@ -71,7 +73,7 @@ var bans = []struct {
 }
 
 // pure packages do no I/O and read no clock: their imports show it.
-var pure = []string{"routing", "routing/prefix", "api/openai", "api/fleet", "gossip/loads", "node/plan"}
+var pure = []string{"routing", "routing/prefix", "api/openai", "api/fleet", "routing/hot", "gossip/loads", "gossip/places", "node/plan"}
 
 // log/slog is not among them: routing implements its LogValuer, which keeps the salt out of logs.
 var impure = []string{"net", "net/http", "os", "log", "context", "io/fs", "os/exec", "math/rand", "crypto/rand"}

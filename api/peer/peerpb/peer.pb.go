@@ -85,7 +85,7 @@ func (x Failure_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Failure_Kind.Descriptor instead.
 func (Failure_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{17, 0}
+	return file_peer_proto_rawDescGZIP(), []int{20, 0}
 }
 
 // Version names an epoch. Equal generation and number with unequal digests are two
@@ -905,6 +905,7 @@ type LoadsMessage struct {
 	Whole         bool                   `protobuf:"varint,1,opt,name=whole,proto3" json:"whole,omitempty"` // asks for a whole frame
 	Frame         *Frame                 `protobuf:"bytes,2,opt,name=frame,proto3" json:"frame,omitempty"`
 	Version       *Version               `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"` // the sender's epoch
+	Places        *Places                `protobuf:"bytes,4,opt,name=places,proto3" json:"places,omitempty"`   // what it placed since the message before, if anything
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -960,6 +961,99 @@ func (x *LoadsMessage) GetVersion() *Version {
 	return nil
 }
 
+func (x *LoadsMessage) GetPlaces() *Places {
+	if x != nil {
+		return x.Places
+	}
+	return nil
+}
+
+// Places says where the sender sent prompts, in order. Each placement is a row of the
+// columns pin, index, depth and written, which are of equal length.
+type Places struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Backend       []string               `protobuf:"bytes,1,rep,name=backend,proto3" json:"backend,omitempty"`                 // the model servers that the rows are about
+	Incarnation   []uint64               `protobuf:"varint,2,rep,packed,name=incarnation,proto3" json:"incarnation,omitempty"` // of each backend
+	Pin           []uint64               `protobuf:"fixed64,3,rep,packed,name=pin,proto3" json:"pin,omitempty"`                // 0: only the clock
+	Index         []uint32               `protobuf:"varint,4,rep,packed,name=index,proto3" json:"index,omitempty"`             // of the backend
+	Depth         []uint32               `protobuf:"varint,5,rep,packed,name=depth,proto3" json:"depth,omitempty"`             // tokens that the model server then holds
+	Written       []uint64               `protobuf:"varint,6,rep,packed,name=written,proto3" json:"written,omitempty"`         // tokens that the sender ever had it write
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Places) Reset() {
+	*x = Places{}
+	mi := &file_peer_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Places) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Places) ProtoMessage() {}
+
+func (x *Places) ProtoReflect() protoreflect.Message {
+	mi := &file_peer_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Places.ProtoReflect.Descriptor instead.
+func (*Places) Descriptor() ([]byte, []int) {
+	return file_peer_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Places) GetBackend() []string {
+	if x != nil {
+		return x.Backend
+	}
+	return nil
+}
+
+func (x *Places) GetIncarnation() []uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return nil
+}
+
+func (x *Places) GetPin() []uint64 {
+	if x != nil {
+		return x.Pin
+	}
+	return nil
+}
+
+func (x *Places) GetIndex() []uint32 {
+	if x != nil {
+		return x.Index
+	}
+	return nil
+}
+
+func (x *Places) GetDepth() []uint32 {
+	if x != nil {
+		return x.Depth
+	}
+	return nil
+}
+
+func (x *Places) GetWritten() []uint64 {
+	if x != nil {
+		return x.Written
+	}
+	return nil
+}
+
 type Frame struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Sequence      uint64                 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
@@ -972,7 +1066,7 @@ type Frame struct {
 
 func (x *Frame) Reset() {
 	*x = Frame{}
-	mi := &file_peer_proto_msgTypes[15]
+	mi := &file_peer_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -984,7 +1078,7 @@ func (x *Frame) String() string {
 func (*Frame) ProtoMessage() {}
 
 func (x *Frame) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[15]
+	mi := &file_peer_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -997,7 +1091,7 @@ func (x *Frame) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Frame.ProtoReflect.Descriptor instead.
 func (*Frame) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{15}
+	return file_peer_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Frame) GetSequence() uint64 {
@@ -1045,7 +1139,7 @@ type Load struct {
 
 func (x *Load) Reset() {
 	*x = Load{}
-	mi := &file_peer_proto_msgTypes[16]
+	mi := &file_peer_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1057,7 +1151,7 @@ func (x *Load) String() string {
 func (*Load) ProtoMessage() {}
 
 func (x *Load) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[16]
+	mi := &file_peer_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1070,7 +1164,7 @@ func (x *Load) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Load.ProtoReflect.Descriptor instead.
 func (*Load) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{16}
+	return file_peer_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Load) GetBackend() string {
@@ -1122,6 +1216,136 @@ func (x *Load) GetProbe() uint32 {
 	return 0
 }
 
+type HotRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Floor         float64                `protobuf:"fixed64,1,opt,name=floor,proto3" json:"floor,omitempty"` // visits that a chunk has to have
+	Most          uint32                 `protobuf:"varint,2,opt,name=most,proto3" json:"most,omitempty"`    // chunks, the largest
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HotRequest) Reset() {
+	*x = HotRequest{}
+	mi := &file_peer_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HotRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HotRequest) ProtoMessage() {}
+
+func (x *HotRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_peer_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HotRequest.ProtoReflect.Descriptor instead.
+func (*HotRequest) Descriptor() ([]byte, []int) {
+	return file_peer_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *HotRequest) GetFloor() float64 {
+	if x != nil {
+		return x.Floor
+	}
+	return 0
+}
+
+func (x *HotRequest) GetMost() uint32 {
+	if x != nil {
+		return x.Most
+	}
+	return 0
+}
+
+// HotReply has a row for each chunk, in the order of chunks; the columns are of equal
+// length.
+type HotReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Requests      float64                `protobuf:"fixed64,1,opt,name=requests,proto3" json:"requests,omitempty"` // how many, decayed
+	Written       float64                `protobuf:"fixed64,2,opt,name=written,proto3" json:"written,omitempty"`   // mean tokens that a request has a model server write
+	Chunk         []uint64               `protobuf:"fixed64,3,rep,packed,name=chunk,proto3" json:"chunk,omitempty"`
+	Parent        []uint64               `protobuf:"fixed64,4,rep,packed,name=parent,proto3" json:"parent,omitempty"`
+	Visits        []float32              `protobuf:"fixed32,5,rep,packed,name=visits,proto3" json:"visits,omitempty"` // lower bounds
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HotReply) Reset() {
+	*x = HotReply{}
+	mi := &file_peer_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HotReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HotReply) ProtoMessage() {}
+
+func (x *HotReply) ProtoReflect() protoreflect.Message {
+	mi := &file_peer_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HotReply.ProtoReflect.Descriptor instead.
+func (*HotReply) Descriptor() ([]byte, []int) {
+	return file_peer_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *HotReply) GetRequests() float64 {
+	if x != nil {
+		return x.Requests
+	}
+	return 0
+}
+
+func (x *HotReply) GetWritten() float64 {
+	if x != nil {
+		return x.Written
+	}
+	return 0
+}
+
+func (x *HotReply) GetChunk() []uint64 {
+	if x != nil {
+		return x.Chunk
+	}
+	return nil
+}
+
+func (x *HotReply) GetParent() []uint64 {
+	if x != nil {
+		return x.Parent
+	}
+	return nil
+}
+
+func (x *HotReply) GetVisits() []float32 {
+	if x != nil {
+		return x.Visits
+	}
+	return nil
+}
+
 // Failure is the detail of a status: which of the errors of api/peer it stands for.
 type Failure struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1134,7 +1358,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_peer_proto_msgTypes[17]
+	mi := &file_peer_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1146,7 +1370,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[17]
+	mi := &file_peer_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1159,7 +1383,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{17}
+	return file_peer_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Failure) GetKind() Failure_Kind {
@@ -1193,7 +1417,7 @@ type Failure_Field struct {
 
 func (x *Failure_Field) Reset() {
 	*x = Failure_Field{}
-	mi := &file_peer_proto_msgTypes[18]
+	mi := &file_peer_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1205,7 +1429,7 @@ func (x *Failure_Field) String() string {
 func (*Failure_Field) ProtoMessage() {}
 
 func (x *Failure_Field) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[18]
+	mi := &file_peer_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1218,7 +1442,7 @@ func (x *Failure_Field) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure_Field.ProtoReflect.Descriptor instead.
 func (*Failure_Field) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{17, 0}
+	return file_peer_proto_rawDescGZIP(), []int{20, 0}
 }
 
 func (x *Failure_Field) GetPath() string {
@@ -1304,11 +1528,19 @@ const file_peer_proto_rawDesc = "" +
 	"\aversion\x18\x01 \x01(\v2\x19.warmring.peer.v1.VersionR\aversion\x12\x16\n" +
 	"\x06change\x18\x02 \x01(\fR\x06change\x12\x0e\n" +
 	"\x02by\x18\x03 \x01(\tR\x02by\x12\x13\n" +
-	"\x05at_ms\x18\x04 \x01(\x03R\x04atMs\"\x88\x01\n" +
+	"\x05at_ms\x18\x04 \x01(\x03R\x04atMs\"\xba\x01\n" +
 	"\fLoadsMessage\x12\x14\n" +
 	"\x05whole\x18\x01 \x01(\bR\x05whole\x12-\n" +
 	"\x05frame\x18\x02 \x01(\v2\x17.warmring.peer.v1.FrameR\x05frame\x123\n" +
-	"\aversion\x18\x03 \x01(\v2\x19.warmring.peer.v1.VersionR\aversion\"}\n" +
+	"\aversion\x18\x03 \x01(\v2\x19.warmring.peer.v1.VersionR\aversion\x120\n" +
+	"\x06places\x18\x04 \x01(\v2\x18.warmring.peer.v1.PlacesR\x06places\"\x9c\x01\n" +
+	"\x06Places\x12\x18\n" +
+	"\abackend\x18\x01 \x03(\tR\abackend\x12 \n" +
+	"\vincarnation\x18\x02 \x03(\x04R\vincarnation\x12\x10\n" +
+	"\x03pin\x18\x03 \x03(\x06R\x03pin\x12\x14\n" +
+	"\x05index\x18\x04 \x03(\rR\x05index\x12\x14\n" +
+	"\x05depth\x18\x05 \x03(\rR\x05depth\x12\x18\n" +
+	"\awritten\x18\x06 \x03(\x04R\awritten\"}\n" +
 	"\x05Frame\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x14\n" +
 	"\x05whole\x18\x02 \x01(\bR\x05whole\x120\n" +
@@ -1321,7 +1553,17 @@ const file_peer_proto_rawDesc = "" +
 	"\aprefill\x18\x04 \x01(\x04R\aprefill\x12\x18\n" +
 	"\averdict\x18\x05 \x01(\rR\averdict\x12\x1c\n" +
 	"\tsucceeded\x18\x06 \x01(\bR\tsucceeded\x12\x14\n" +
-	"\x05probe\x18\a \x01(\rR\x05probe\"\xb8\x02\n" +
+	"\x05probe\x18\a \x01(\rR\x05probe\"6\n" +
+	"\n" +
+	"HotRequest\x12\x14\n" +
+	"\x05floor\x18\x01 \x01(\x01R\x05floor\x12\x12\n" +
+	"\x04most\x18\x02 \x01(\rR\x04most\"\x86\x01\n" +
+	"\bHotReply\x12\x1a\n" +
+	"\brequests\x18\x01 \x01(\x01R\brequests\x12\x18\n" +
+	"\awritten\x18\x02 \x01(\x01R\awritten\x12\x14\n" +
+	"\x05chunk\x18\x03 \x03(\x06R\x05chunk\x12\x16\n" +
+	"\x06parent\x18\x04 \x03(\x06R\x06parent\x12\x16\n" +
+	"\x06visits\x18\x05 \x03(\x02R\x06visits\"\xb8\x02\n" +
 	"\aFailure\x122\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1e.warmring.peer.v1.Failure.KindR\x04kind\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\tR\x06leader\x127\n" +
@@ -1339,7 +1581,7 @@ const file_peer_proto_rawDesc = "" +
 	"\x06SHRINK\x10\x04\x12\v\n" +
 	"\aUNKNOWN\x10\x05\x12\v\n" +
 	"\aINVALID\x10\x06\x12\v\n" +
-	"\aFOREIGN\x10\a2\x8b\x04\n" +
+	"\aFOREIGN\x10\a2\xcc\x04\n" +
 	"\x04Peer\x12E\n" +
 	"\x05Hello\x12\x1e.warmring.peer.v1.HelloRequest\x1a\x1c.warmring.peer.v1.HelloReply\x12K\n" +
 	"\aPromise\x12 .warmring.peer.v1.PromiseRequest\x1a\x1e.warmring.peer.v1.PromiseReply\x12E\n" +
@@ -1347,7 +1589,8 @@ const file_peer_proto_rawDesc = "" +
 	"\aPropose\x12 .warmring.peer.v1.ProposeRequest\x1a\x1e.warmring.peer.v1.ProposeReply\x12E\n" +
 	"\x05Renew\x12\x1e.warmring.peer.v1.RenewRequest\x1a\x1c.warmring.peer.v1.RenewReply\x12G\n" +
 	"\x05Watch\x12\x1e.warmring.peer.v1.WatchRequest\x1a\x1c.warmring.peer.v1.WatchReply0\x01\x12K\n" +
-	"\x05Loads\x12\x1e.warmring.peer.v1.LoadsMessage\x1a\x1e.warmring.peer.v1.LoadsMessage(\x010\x01B.Z,github.com/warmring/warmring/api/peer/peerpbb\x06proto3"
+	"\x05Loads\x12\x1e.warmring.peer.v1.LoadsMessage\x1a\x1e.warmring.peer.v1.LoadsMessage(\x010\x01\x12?\n" +
+	"\x03Hot\x12\x1c.warmring.peer.v1.HotRequest\x1a\x1a.warmring.peer.v1.HotReplyB.Z,github.com/warmring/warmring/api/peer/peerpbb\x06proto3"
 
 var (
 	file_peer_proto_rawDescOnce sync.Once
@@ -1362,7 +1605,7 @@ func file_peer_proto_rawDescGZIP() []byte {
 }
 
 var file_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_peer_proto_goTypes = []any{
 	(Failure_Kind)(0),      // 0: warmring.peer.v1.Failure.Kind
 	(*Version)(nil),        // 1: warmring.peer.v1.Version
@@ -1380,10 +1623,13 @@ var file_peer_proto_goTypes = []any{
 	(*WatchReply)(nil),     // 13: warmring.peer.v1.WatchReply
 	(*Step)(nil),           // 14: warmring.peer.v1.Step
 	(*LoadsMessage)(nil),   // 15: warmring.peer.v1.LoadsMessage
-	(*Frame)(nil),          // 16: warmring.peer.v1.Frame
-	(*Load)(nil),           // 17: warmring.peer.v1.Load
-	(*Failure)(nil),        // 18: warmring.peer.v1.Failure
-	(*Failure_Field)(nil),  // 19: warmring.peer.v1.Failure.Field
+	(*Places)(nil),         // 16: warmring.peer.v1.Places
+	(*Frame)(nil),          // 17: warmring.peer.v1.Frame
+	(*Load)(nil),           // 18: warmring.peer.v1.Load
+	(*HotRequest)(nil),     // 19: warmring.peer.v1.HotRequest
+	(*HotReply)(nil),       // 20: warmring.peer.v1.HotReply
+	(*Failure)(nil),        // 21: warmring.peer.v1.Failure
+	(*Failure_Field)(nil),  // 22: warmring.peer.v1.Failure.Field
 }
 var file_peer_proto_depIdxs = []int32{
 	1,  // 0: warmring.peer.v1.ProposeReply.version:type_name -> warmring.peer.v1.Version
@@ -1391,30 +1637,33 @@ var file_peer_proto_depIdxs = []int32{
 	14, // 2: warmring.peer.v1.WatchReply.steps:type_name -> warmring.peer.v1.Step
 	1,  // 3: warmring.peer.v1.WatchReply.version:type_name -> warmring.peer.v1.Version
 	1,  // 4: warmring.peer.v1.Step.version:type_name -> warmring.peer.v1.Version
-	16, // 5: warmring.peer.v1.LoadsMessage.frame:type_name -> warmring.peer.v1.Frame
+	17, // 5: warmring.peer.v1.LoadsMessage.frame:type_name -> warmring.peer.v1.Frame
 	1,  // 6: warmring.peer.v1.LoadsMessage.version:type_name -> warmring.peer.v1.Version
-	17, // 7: warmring.peer.v1.Frame.entries:type_name -> warmring.peer.v1.Load
-	0,  // 8: warmring.peer.v1.Failure.kind:type_name -> warmring.peer.v1.Failure.Kind
-	19, // 9: warmring.peer.v1.Failure.fields:type_name -> warmring.peer.v1.Failure.Field
-	2,  // 10: warmring.peer.v1.Peer.Hello:input_type -> warmring.peer.v1.HelloRequest
-	4,  // 11: warmring.peer.v1.Peer.Promise:input_type -> warmring.peer.v1.PromiseRequest
-	6,  // 12: warmring.peer.v1.Peer.Image:input_type -> warmring.peer.v1.ImageRequest
-	8,  // 13: warmring.peer.v1.Peer.Propose:input_type -> warmring.peer.v1.ProposeRequest
-	10, // 14: warmring.peer.v1.Peer.Renew:input_type -> warmring.peer.v1.RenewRequest
-	12, // 15: warmring.peer.v1.Peer.Watch:input_type -> warmring.peer.v1.WatchRequest
-	15, // 16: warmring.peer.v1.Peer.Loads:input_type -> warmring.peer.v1.LoadsMessage
-	3,  // 17: warmring.peer.v1.Peer.Hello:output_type -> warmring.peer.v1.HelloReply
-	5,  // 18: warmring.peer.v1.Peer.Promise:output_type -> warmring.peer.v1.PromiseReply
-	7,  // 19: warmring.peer.v1.Peer.Image:output_type -> warmring.peer.v1.ImageReply
-	9,  // 20: warmring.peer.v1.Peer.Propose:output_type -> warmring.peer.v1.ProposeReply
-	11, // 21: warmring.peer.v1.Peer.Renew:output_type -> warmring.peer.v1.RenewReply
-	13, // 22: warmring.peer.v1.Peer.Watch:output_type -> warmring.peer.v1.WatchReply
-	15, // 23: warmring.peer.v1.Peer.Loads:output_type -> warmring.peer.v1.LoadsMessage
-	17, // [17:24] is the sub-list for method output_type
-	10, // [10:17] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	16, // 7: warmring.peer.v1.LoadsMessage.places:type_name -> warmring.peer.v1.Places
+	18, // 8: warmring.peer.v1.Frame.entries:type_name -> warmring.peer.v1.Load
+	0,  // 9: warmring.peer.v1.Failure.kind:type_name -> warmring.peer.v1.Failure.Kind
+	22, // 10: warmring.peer.v1.Failure.fields:type_name -> warmring.peer.v1.Failure.Field
+	2,  // 11: warmring.peer.v1.Peer.Hello:input_type -> warmring.peer.v1.HelloRequest
+	4,  // 12: warmring.peer.v1.Peer.Promise:input_type -> warmring.peer.v1.PromiseRequest
+	6,  // 13: warmring.peer.v1.Peer.Image:input_type -> warmring.peer.v1.ImageRequest
+	8,  // 14: warmring.peer.v1.Peer.Propose:input_type -> warmring.peer.v1.ProposeRequest
+	10, // 15: warmring.peer.v1.Peer.Renew:input_type -> warmring.peer.v1.RenewRequest
+	12, // 16: warmring.peer.v1.Peer.Watch:input_type -> warmring.peer.v1.WatchRequest
+	15, // 17: warmring.peer.v1.Peer.Loads:input_type -> warmring.peer.v1.LoadsMessage
+	19, // 18: warmring.peer.v1.Peer.Hot:input_type -> warmring.peer.v1.HotRequest
+	3,  // 19: warmring.peer.v1.Peer.Hello:output_type -> warmring.peer.v1.HelloReply
+	5,  // 20: warmring.peer.v1.Peer.Promise:output_type -> warmring.peer.v1.PromiseReply
+	7,  // 21: warmring.peer.v1.Peer.Image:output_type -> warmring.peer.v1.ImageReply
+	9,  // 22: warmring.peer.v1.Peer.Propose:output_type -> warmring.peer.v1.ProposeReply
+	11, // 23: warmring.peer.v1.Peer.Renew:output_type -> warmring.peer.v1.RenewReply
+	13, // 24: warmring.peer.v1.Peer.Watch:output_type -> warmring.peer.v1.WatchReply
+	15, // 25: warmring.peer.v1.Peer.Loads:output_type -> warmring.peer.v1.LoadsMessage
+	20, // 26: warmring.peer.v1.Peer.Hot:output_type -> warmring.peer.v1.HotReply
+	19, // [19:27] is the sub-list for method output_type
+	11, // [11:19] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_peer_proto_init() }
@@ -1428,7 +1677,7 @@ func file_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_peer_proto_rawDesc), len(file_peer_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   19,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -29,6 +29,7 @@ const (
 	Peer_Renew_FullMethodName   = "/warmring.peer.v1.Peer/Renew"
 	Peer_Watch_FullMethodName   = "/warmring.peer.v1.Peer/Watch"
 	Peer_Loads_FullMethodName   = "/warmring.peer.v1.Peer/Loads"
+	Peer_Hot_FullMethodName     = "/warmring.peer.v1.Peer/Hot"
 )
 
 // PeerClient is the client API for Peer service.
@@ -47,8 +48,11 @@ type PeerClient interface {
 	Renew(ctx context.Context, in *RenewRequest, opts ...grpc.CallOption) (*RenewReply, error)
 	// Watch sends what comes after the caller's epoch, until the caller leaves.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchReply], error)
-	// Loads is open between each two routers; both sides say what they have in flight.
+	// Loads is open between each two routers; both sides say what they have in flight
+	// and where they sent prompts.
 	Loads(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[LoadsMessage, LoadsMessage], error)
+	// Hot is what the router counted of its requests' prefixes; the leader asks.
+	Hot(ctx context.Context, in *HotRequest, opts ...grpc.CallOption) (*HotReply, error)
 }
 
 type peerClient struct {
@@ -141,6 +145,16 @@ func (c *peerClient) Loads(ctx context.Context, opts ...grpc.CallOption) (grpc.B
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Peer_LoadsClient = grpc.BidiStreamingClient[LoadsMessage, LoadsMessage]
 
+func (c *peerClient) Hot(ctx context.Context, in *HotRequest, opts ...grpc.CallOption) (*HotReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(HotReply)
+	err := c.cc.Invoke(ctx, Peer_Hot_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PeerServer is the server API for Peer service.
 // All implementations must embed UnimplementedPeerServer
 // for forward compatibility.
@@ -157,8 +171,11 @@ type PeerServer interface {
 	Renew(context.Context, *RenewRequest) (*RenewReply, error)
 	// Watch sends what comes after the caller's epoch, until the caller leaves.
 	Watch(*WatchRequest, grpc.ServerStreamingServer[WatchReply]) error
-	// Loads is open between each two routers; both sides say what they have in flight.
+	// Loads is open between each two routers; both sides say what they have in flight
+	// and where they sent prompts.
 	Loads(grpc.BidiStreamingServer[LoadsMessage, LoadsMessage]) error
+	// Hot is what the router counted of its requests' prefixes; the leader asks.
+	Hot(context.Context, *HotRequest) (*HotReply, error)
 	mustEmbedUnimplementedPeerServer()
 }
 
@@ -189,6 +206,9 @@ func (UnimplementedPeerServer) Watch(*WatchRequest, grpc.ServerStreamingServer[W
 }
 func (UnimplementedPeerServer) Loads(grpc.BidiStreamingServer[LoadsMessage, LoadsMessage]) error {
 	return status.Error(codes.Unimplemented, "method Loads not implemented")
+}
+func (UnimplementedPeerServer) Hot(context.Context, *HotRequest) (*HotReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Hot not implemented")
 }
 func (UnimplementedPeerServer) mustEmbedUnimplementedPeerServer() {}
 func (UnimplementedPeerServer) testEmbeddedByValue()              {}
@@ -319,6 +339,24 @@ func _Peer_Loads_Handler(srv interface{}, stream grpc.ServerStream) error {
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Peer_LoadsServer = grpc.BidiStreamingServer[LoadsMessage, LoadsMessage]
 
+func _Peer_Hot_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(HotRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerServer).Hot(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Peer_Hot_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerServer).Hot(ctx, req.(*HotRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Peer_ServiceDesc is the grpc.ServiceDesc for Peer service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -345,6 +383,10 @@ var Peer_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Renew",
 			Handler:    _Peer_Renew_Handler,
+		},
+		{
+			MethodName: "Hot",
+			Handler:    _Peer_Hot_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
