@@ -30,10 +30,11 @@ type answer struct {
 	cause string // of anything but up
 }
 
-func newClient(dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Client {
+// newClient has at most one idle connection to a backend; with once it has none, also when a dial outlives its request.
+func newClient(dial func(ctx context.Context, network, address string) (net.Conn, error), once bool) *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
-			DialContext: dial, MaxIdleConnsPerHost: 1, DisableCompression: true, MaxResponseHeaderBytes: maxHeader,
+			DialContext: dial, MaxIdleConnsPerHost: 1, DisableKeepAlives: once, DisableCompression: true, MaxResponseHeaderBytes: maxHeader,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}

@@ -30,7 +30,7 @@ func (e *engine) observe(text string, now time.Time) {
 func parse(text string) (requests, work float64, ok bool) {
 	var gauge, counter bool
 	for line := range strings.Lines(text) {
-		name, value, isSample := sample(line)
+		name, _, value, isSample := sample(line)
 		if !isSample {
 			continue
 		}
@@ -44,20 +44,22 @@ func parse(text string) (requests, work float64, ok bool) {
 	return requests, work, gauge && counter
 }
 
-// sample reads one line of the Prometheus text format 0.0.4: name, labels in braces, value, and a time that is ignored.
-func sample(line string) (name string, value float64, ok bool) {
+// sample reads one line of the Prometheus text format 0.0.4: name, labels with their braces (empty without any), value, and
+// a time that is ignored.
+func sample(line string) (name, labels string, value float64, ok bool) {
 	end := strings.IndexAny(line, "{ \t")
 	if end <= 0 || line[0] == '#' {
-		return "", 0, false
+		return "", "", 0, false
 	}
 	name, rest := line[:end], line[end:]
 	if rest[0] == '{' {
-		rest = rest[strings.LastIndexByte(rest, '}')+1:] // a label's value may hold braces, what follows may not
+		after := strings.LastIndexByte(rest, '}') + 1 // a label's value may hold braces, what follows may not
+		labels, rest = rest[:after], rest[after:]
 	}
 	columns := strings.Fields(rest)
 	if len(columns) == 0 {
-		return "", 0, false
+		return "", "", 0, false
 	}
 	value, err := strconv.ParseFloat(columns[0], 64)
-	return name, value, err == nil
+	return name, labels, value, err == nil
 }

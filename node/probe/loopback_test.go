@@ -127,3 +127,30 @@ func TestAnotherModel(t *testing.T) {
 	case <-time.After(500 * time.Millisecond):
 	}
 }
+
+// The model server's own metrics tell its capacity.
+func TestModelServerCapacity(t *testing.T) {
+	s := mstest.Start(t, modelserver.Default())
+	var dialer net.Dialer
+	told := make(chan int, 1)
+	p := probe.New(probe.Default(), probe.Deps{
+		Dial: dialer.DialContext, Log: slog.New(slog.DiscardHandler), OnCapacity: func(_ loads.Key, tokens int) { told <- tokens },
+	})
+	p.SetBackends([]probe.Target{{ID: "a", Incarnation: 1, URL: s.URL}})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	done := make(chan error)
+	go func() { done <- p.Run(ctx) }()
+	select {
+	case tokens := <-told:
+		if want := modelserver.Default().KVTokens; tokens != want {
+			t.Errorf("%d tokens, want %d", tokens, want)
+		}
+	case <-ctx.Done():
+		t.Error("told nothing within 20 s")
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,5 +1,6 @@
 // Package probe asks backends whether they are well: whether they answer, whether they have the model, and whether they
-// make tokens. Each replica probes the backends that it observes.
+// make tokens. Each replica probes the backends that it observes. It also asks all of them how many tokens their KV caches
+// hold, which says nothing of their health.
 package probe
 
 import (
@@ -30,7 +31,10 @@ type Deps struct {
 	// OnVerdict is called when the verdict on a backend changed, with loads.Unprobed when it is watched no more. Calls for
 	// one backend come one after another. It must not block.
 	OnVerdict func(loads.Key, loads.Probe)
-	Log       *slog.Logger
+	// OnCapacity is called whenever one of SetBackends answered, with how many tokens its KV cache holds; 0: it does not
+	// tell. One last call may come after SetBackends took a backend out. It must not block. nil: nobody is asked.
+	OnCapacity func(key loads.Key, tokens int)
+	Log        *slog.Logger
 }
 
 // Prober probes.
@@ -39,6 +43,7 @@ type Prober struct {
 	deps    Deps
 	slots   chan struct{} // one for each backend that is being asked
 	changed chan struct{} // one place: wanted was replaced
+	scraper *scraper
 
 	mu     sync.Mutex // guards wanted
 	wanted []Target
@@ -46,7 +51,9 @@ type Prober struct {
 
 // New returns a Prober without targets.
 func New(cfg Config, deps Deps) *Prober {
-	return &Prober{cfg: cfg, deps: deps, slots: make(chan struct{}, crowd), changed: make(chan struct{}, 1)}
+	return &Prober{
+		cfg: cfg, deps: deps, slots: make(chan struct{}, crowd), changed: make(chan struct{}, 1), scraper: newScraper(deps),
+	}
 }
 
 // Watch replaces the targets; the slice is the Prober's from then on. It does not block, and may be called before and during
@@ -63,6 +70,9 @@ func (p *Prober) Watch(targets []Target) {
 
 // Run probes until ctx ends. Then nothing of it is left.
 func (p *Prober) Run(ctx context.Context) error {
+	var scraping sync.WaitGroup
+	defer scraping.Wait()
+	scraping.Go(func() { p.scraper.run(ctx) })
 	watches := map[loads.Key]*watch{}
 	for {
 		select {

@@ -81,21 +81,30 @@ type bench struct {
 	t *testing.T // of the bubble
 	*pipes
 	*Prober
-	mu   sync.Mutex // guards said
-	said []string   // "id verdict", as told
-	last time.Time
-	stop func()
+	mu         sync.Mutex // guards what follows, but stop
+	said       []string   // "id verdict", as told
+	capacities []string   // "id@incarnation tokens", as told
+	last       time.Time
+	stop       func()
 }
 
 func inBubble(t *testing.T, cfg Config, f func(b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{t: t, pipes: &pipes{handlers: map[string]http.Handler{}}}
-		b.Prober = New(cfg, Deps{Dial: b.dial, Log: slog.New(slog.DiscardHandler), OnVerdict: func(k loads.Key, v loads.Probe) {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			b.said, b.last = append(b.said, k.ID+" "+name(v)), time.Now()
-		}})
+		b.Prober = New(cfg, Deps{
+			Dial: b.dial, Log: slog.New(slog.DiscardHandler),
+			OnVerdict: func(k loads.Key, v loads.Probe) {
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				b.said, b.last = append(b.said, k.ID+" "+name(v)), time.Now()
+			},
+			OnCapacity: func(k loads.Key, tokens int) {
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				b.capacities = append(b.capacities, fmt.Sprintf("%s@%d %d", k.ID, k.Incarnation, tokens))
+			},
+		})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- b.Run(ctx) }()

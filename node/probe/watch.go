@@ -47,7 +47,7 @@ type watch struct {
 
 func (p *Prober) watch(ctx context.Context, t *Target) *watch {
 	ctx, cancel := context.WithCancel(ctx)
-	w := &watch{Prober: p, key: t.key(), cancel: cancel, client: newClient(p.deps.Dial)}
+	w := &watch{Prober: p, key: t.key(), cancel: cancel, client: newClient(p.deps.Dial, false)}
 	w.target.Store(t)
 	if p.cfg.Kind == Never {
 		w.say(loads.Ready, "not probed")

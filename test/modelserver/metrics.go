@@ -28,6 +28,9 @@ func (s *Server) serveMetrics(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n%s{%s} %s\n", // a scraper that left needs no answer
 			m.name, m.help, m.name, m.kind, m.name, model, strconv.FormatFloat(m.value, 'g', -1, 64))
 	}
+	const cache = "vllm:cache_config_info" // as vLLM's: the configuration is in the labels
+	_, _ = fmt.Fprintf(w, "# HELP %s Configuration of the KV cache.\n# TYPE %s gauge\n%s{block_size=\"%d\",engine=\"0\",num_gpu_blocks=\"%d\"} 1\n",
+		cache, cache, cache, s.cfg.Block, st.BlocksTotal)
 	const success = "vllm:request_success_total"
 	_, _ = fmt.Fprintf(w, "# HELP %s Finished requests.\n# TYPE %s counter\n", success, success)
 	for _, f := range []struct {
