@@ -55,10 +55,11 @@ func BenchmarkDecision(b *testing.B) {
 				picker.SetEpoch(epoch)
 				var scanner openai.Scanner
 				var lease routing.Lease
+				var chain []uint64
 				now := time.Now()
 				b.ReportAllocs()
 				for b.Loop() {
-					if err := decide(&scanner, picker, &lease, body, now); err != nil {
+					if err := decide(&scanner, picker, &lease, &chain, body, now); err != nil {
 						b.Fatal(err)
 					}
 					lease.Release()
@@ -68,7 +69,7 @@ func BenchmarkDecision(b *testing.B) {
 	}
 }
 
-func decide(s *openai.Scanner, p *routing.Picker, l *routing.Lease, body []byte, now time.Time) error {
+func decide(s *openai.Scanner, p *routing.Picker, l *routing.Lease, chain *[]uint64, body []byte, now time.Time) error {
 	e := p.Epoch()
 	limit, _ := e.TextLimit("")
 	s.Reset(openai.Chat, limit)
@@ -83,10 +84,12 @@ func decide(s *openai.Scanner, p *routing.Picker, l *routing.Lease, body []byte,
 	if err != nil {
 		return err
 	}
-	place, err := e.Map(&routing.Request{Endpoint: endpoint, Adapter: adapter, Tenant: r.Tenant, Text: &r.Text, Size: len(body)})
+	m := routing.Request{Endpoint: endpoint, Adapter: adapter, Tenant: r.Tenant, Text: &r.Text, Size: len(body), Chain: *chain}
+	place, err := e.Map(&m)
 	if err != nil {
 		return err
 	}
+	*chain = m.Chain
 	return p.PickInto(l, &place, nil, 1, now)
 }
 
@@ -96,9 +99,10 @@ func TestDecisionDoesNotAllocate(t *testing.T) {
 	picker.SetEpoch(fleet(t, []string{"llama"}, "http://127.0.0.1:1", "http://127.0.0.1:2"))
 	var scanner openai.Scanner
 	var lease routing.Lease
+	var chain []uint64
 	body, now := decisionBody(4<<10), time.Now()
 	if n := testing.AllocsPerRun(100, func() {
-		if err := decide(&scanner, picker, &lease, body, now); err != nil {
+		if err := decide(&scanner, picker, &lease, &chain, body, now); err != nil {
 			t.Error(err)
 		}
 		lease.Release()

@@ -30,10 +30,11 @@ type exchange struct {
 	body   body
 
 	scanner *openai.Scanner
-	limit   int     // bytes of canonical text that the scanner collects
-	head    *buffer // what was read of the body
-	charged int64   // bytes of head that are booked beyond the window
-	model   string  // as asked for; valid as long as the scanner is not reset
+	limit   int      // bytes of canonical text that the scanner collects
+	head    *buffer  // what was read of the body
+	charged int64    // bytes of head that are booked beyond the window
+	model   string   // as asked for; valid as long as the scanner is not reset
+	chain   []uint64 // memory for the map
 	out     proxy.Request
 	answer  answer
 
@@ -116,7 +117,7 @@ func (x *exchange) release() {
 	if x.head != nil {
 		x.api.buffers.put(x.head)
 	}
-	*x = exchange{api: x.api, scanner: x.scanner}
+	*x = exchange{api: x.api, scanner: x.scanner, chain: x.chain[:0]}
 	x.api.exchanges.Put(x)
 }
 

@@ -110,7 +110,13 @@ func (x *exchange) read() (routing.Place, error) {
 	}
 	x.record.Endpoint = m.Endpoint
 	x.out.Tenant = m.Tenant[:min(len(m.Tenant), 64)] // long enough to be fair by
-	return e.Map(&m)
+	m.Chain = x.chain
+	if m.Unary = !q.scanned.Stream; !scans {
+		m.Unary = x.route.action != invokeFrame
+	}
+	place, err := e.Map(&m)
+	x.chain = m.Chain // the place reads it until it is used
+	return place, err
 }
 
 // size is the length of the body, as far as it is known.

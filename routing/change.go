@@ -48,7 +48,15 @@ func (e *Epoch) Apply(c Change) (*Epoch, error) {
 	}
 	d.applyEndpoints(&c)
 	d.applyBackends(&c)
-	return d.epoch(e.salt, e.hot, c.Hot)
+	next, err := d.epoch(e.salt, e.hot, c.Hot)
+	if err != nil {
+		return nil, err
+	}
+	next.before = e.before
+	if c.Hot != nil {
+		next.before = e.levels
+	}
+	return next, nil
 }
 
 // epoch checks the draft and compiles it. hot is the present hot table, put the one

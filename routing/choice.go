@@ -43,7 +43,9 @@ type choice struct {
 	draw  uint64
 	now   time.Duration
 
-	whole     float64 // cost of a prompt of which nothing is held
+	warm      warm    // with `auto`
+	lesson    *lesson // of the endpoint, with `auto`
+	serial    uint64  // names the decision, with `auto`
 	panicking bool    // so many are ejected that ejections are ignored
 	allOpen   bool    // every candidate is open
 	worst     status  // the worst status that may be chosen: open or busy
@@ -57,7 +59,9 @@ func (p *Picker) choice(pl Place, tried []string, draw uint64, now time.Duration
 		return c, ErrNoBackend
 	}
 	c.loads = p.pools[pl.group.ordinal].loads
-	c.whole = reload * work(0, pl.tokens)
+	if c.form() == auto {
+		p.recall(&c)
+	}
 	return c, nil
 }
 
@@ -68,9 +72,17 @@ func (c *choice) prepare() error {
 		return err
 	}
 	if c.status(c.acting) > c.worst {
-		c.acting = c.least(level, c.place.pin)
+		c.acting = c.deputy()
 	}
 	return nil
+}
+
+// deputy is the first that may be chosen of those that share the hot part of the prompt, else of all.
+func (c *choice) deputy() int {
+	if f := c.ranked(1); f.n > 0 {
+		return f.list[0]
+	}
+	return c.least(even, c.place.pin)
 }
 
 // status of candidate i.
@@ -145,7 +157,7 @@ func (c *choice) choose() (int, error) {
 	case fixed:
 		return c.bounded(), nil
 	default: // auto
-		return c.least(c.measure(), c.place.pin), nil
+		return c.auto(), nil
 	}
 }
 
@@ -170,8 +182,7 @@ func (c *choice) unbeaten(i int) bool {
 		}
 		return c.loads[i].requests() < most
 	case auto:
-		// Anyone else would at the least have to process the whole prompt.
-		return c.cost(prefill, i) <= c.whole
+		return c.cost(prefill, i) <= 0 // ties go to it
 	default: // least
 		return false
 	}
@@ -181,7 +192,7 @@ func (c *choice) unbeaten(i int) bool {
 // of the pin; the one that acts as home is looked at first, since it mostly wins.
 func (c *choice) least(m measure, pin uint64) int {
 	keys := &c.place.group.keys
-	if m == level && c.allOpen {
+	if m == even && c.allOpen {
 		return keys.first(pin)
 	}
 	best, low := -1, math.Inf(1)
@@ -224,6 +235,10 @@ func (c *choice) decision(i int) Decision {
 		return DecisionLeast
 	case i == c.place.home:
 		return DecisionHome
+	case form == auto && c.loads[i].mark == c.serial:
+		return DecisionPlaced
+	case form == auto && c.place.hot > 0 && c.place.contains(i):
+		return DecisionHot
 	}
 	return DecisionOverflow
 }

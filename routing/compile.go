@@ -53,6 +53,7 @@ func (e *Epoch) compile() {
 			g.keys.add(b.ID, e.salt, b.Weight)
 		}
 	}
+	e.levels = e.hot.levels()
 	e.digest = e.sum()
 	e.id = epochID(e.generation, e.number)
 }
@@ -86,6 +87,9 @@ func (e *Epoch) compileEndpoint(ep *Endpoint) {
 func (t *target) read(g *group, several bool) {
 	if several || g.form != fixed {
 		t.usual, t.most = max(t.usual, startText), max(t.most, startText)
+	}
+	if g.form == auto {
+		t.usual, t.most = prefix.MaxText, prefix.MaxText
 	}
 	if g.form == fixed {
 		t.usual = max(t.usual, g.policy.PrefixLength)

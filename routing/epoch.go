@@ -20,10 +20,14 @@ type Epoch struct {
 	backends   []Backend  // sorted by id
 	hot        *HotTable
 
+	// What the epoch was made from, which only helps to find what was placed before: the map does not depend on it.
+	before map[uint64]*level // the hot table before this one; nil without one
+
 	// What follows is derived from the above by compile.
 	targets map[string]*target
 	models  map[string]model
-	groups  []*group // by ordinal
+	groups  []*group          // by ordinal
+	levels  map[uint64]*level // of the hot table, by the first chunk; nil before the first table
 }
 
 // NewEpoch returns epoch number 0 of a generation, with no fleet. The salt is the

@@ -14,7 +14,9 @@ import (
 )
 
 // policy is a valid one.
-func policy() Policy { return Policy{Strategy: PrefixAware} }
+func policy() Policy { return Policy{Strategy: PrefixAware, PrefixLength: 1024} }
+
+func adaptive() Policy { return Policy{Strategy: PrefixAware} }
 
 func endpoint(name string, change ...func(*Endpoint)) Endpoint {
 	ep := Endpoint{Name: name, Variants: []Variant{{Name: "AllTraffic", Weight: 1, Policy: policy()}}}
@@ -234,7 +236,7 @@ func TestDigest(t *testing.T) {
 		"alias":            func(ep *Endpoint) { ep.Aliases[0] = "z" },
 		"alias is adapter": func(ep *Endpoint) { ep.Aliases, ep.Adapters = nil, []string{"x", "y"} },
 		"strategy":         func(ep *Endpoint) { ep.Variants[0].Policy.Strategy = Random },
-		"length":           func(ep *Endpoint) { ep.Variants[0].Policy.PrefixLength = 1024 },
+		"length":           func(ep *Endpoint) { ep.Variants[0].Policy.PrefixLength = 2048 },
 		"threshold":        func(ep *Endpoint) { ep.Variants[0].Policy.ConcurrencyThreshold = 1 },
 		"variant weight":   func(ep *Endpoint) { ep.Variants[0].Weight = 3 },
 	} {
@@ -307,18 +309,18 @@ func TestResolve(t *testing.T) {
 
 func TestTextLimit(t *testing.T) {
 	e := apply(t, NewEpoch(1, 1), Change{PutEndpoints: []Endpoint{
-		endpoint("auto"),
+		endpoint("auto", func(ep *Endpoint) { ep.Variants[0].Policy = adaptive() }),
 		endpoint("short", func(ep *Endpoint) { ep.Variants[0].Policy.PrefixLength = 2000 }),
 		endpoint("random", func(ep *Endpoint) { ep.Variants[0].Policy.Strategy = Random }),
 	}})
 	for name, want := range map[string][2]int{
-		"auto": {4096, 4096}, "short": {2000, 8000}, "random": {4096, 4096}, "": {4096, 8000}, "unknown": {4096, 8000},
+		"auto": {prefix.MaxText, prefix.MaxText}, "short": {2000, 8000}, "random": {4096, 4096}, "": {prefix.MaxText, prefix.MaxText},
 	} {
 		if usual, most := e.TextLimit(name); usual != want[0] || most != want[1] {
 			t.Errorf("TextLimit(%q) = %d, %d; want %d", name, usual, most, want)
 		}
 	}
-	e = apply(t, e, Change{PutEndpoints: []Endpoint{endpoint("long", func(ep *Endpoint) { ep.Variants[0].Policy.PrefixLength = MaxPrefixLength })}})
+	e = apply(t, e, Change{RemoveEndpoints: []string{"auto"}, PutEndpoints: []Endpoint{endpoint("long", func(ep *Endpoint) { ep.Variants[0].Policy.PrefixLength = MaxPrefixLength })}})
 	if usual, most := e.TextLimit(""); usual != MaxPrefixLength || most != prefix.MaxText {
 		t.Errorf("longest %d, %d; want %d, %d", usual, most, MaxPrefixLength, prefix.MaxText)
 	}

@@ -15,7 +15,15 @@ type Candidate struct {
 	// Have is how many tokens of the prompt it is expected to hold.
 	Have int
 	// Cost is what the strategy minimises; 0 where it does not compare.
-	Cost     float64
+	Cost float64
+	// With `auto`: whether it shares the hot part of the prompt, and how many tokens the directory says it was sent.
+	Hot    bool
+	Placed int
+	// Work is what the prompt would have it do, in token equivalents; Pace how many times slower than the others it is,
+	// Late how many times longer than expected its oldest request waits for a first token.
+	Work, Pace, Late float64
+	// Beyond says that a prompt nobody holds does not look so far down the ranking.
+	Beyond   bool
 	Eligible bool
 	Reason   string // why it is not eligible: busy, full, ejected or rumoured
 }
@@ -37,6 +45,16 @@ func (p *Picker) Explain(pl *Place, now time.Time) []Candidate {
 	return out
 }
 
+// PromptTokens estimates the length of the prompt in tokens from what answers taught.
+func (p *Picker) PromptTokens(pl *Place) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s, ok := p.lessons[pl.group.endpoint]; ok {
+		return s.count(pl.size)
+	}
+	return pl.Tokens()
+}
+
 func (c *choice) explain(rank, i int) Candidate {
 	l := c.loads[i]
 	out := Candidate{
@@ -55,6 +73,13 @@ func (c *choice) explain(rank, i int) Candidate {
 	out.Cost = c.cost(m, i)
 	if m == prefill {
 		out.Have = c.have(i)
+		out.Work = work(out.Have, c.warm.prompt)
+		out.Hot = c.place.hot > 0 && c.place.contains(i)
+		if l.mark == c.serial {
+			out.Placed = l.placed
+		}
+		out.Pace, out.Late = l.pace.ratio(c.lesson), l.late(c.now)
+		out.Beyond = c.warm.first > 0 && rank >= c.warm.first
 	}
 	return out
 }

@@ -10,7 +10,7 @@ import (
 // homeFleet is a bench of n servers and the prompt's ranking.
 func homeFleet(t *testing.T, n int, options ...func(*Backend)) (*bench, []string) {
 	t.Helper()
-	b := newBench(t, fleet(t, n, policy(), options...))
+	b := newBench(t, fleet(t, n, Policy{Strategy: PrefixAware, PrefixLength: 1024, ConcurrencyThreshold: 100}, options...))
 	return b, b.ranking("x")
 }
 
@@ -34,7 +34,7 @@ func TestRefusedEjectsAtOnce(t *testing.T) {
 	for range 20 {
 		// The next of the ranking stands in, and keeps the prompt.
 		l := b.pick("x:1000")
-		l.FirstToken()
+		l.FirstToken(b.now)
 		if l.Backend.ID != rank[1] || l.Decision != DecisionOverflow || l.Home != rank[0] {
 			t.Fatalf("%s, %s", l.Backend.ID, l.Decision)
 		}
@@ -88,7 +88,7 @@ func TestBurstOfFailuresEjectsOnce(t *testing.T) {
 	var leases []*Lease
 	for range 10 {
 		leases = append(leases, b.pick("x:5000"))
-		leases[len(leases)-1].FirstToken()
+		leases[len(leases)-1].FirstToken(b.now)
 	}
 	for _, l := range leases[:8] {
 		l.Report(Refused, b.now)

@@ -1,5 +1,7 @@
 package routing
 
+import "time"
+
 // Decision says why a model server was chosen.
 type Decision string
 
@@ -31,16 +33,34 @@ type Lease struct {
 	// The picker's mutex guards what follows.
 	prefill  int64 // what it added to load.prefill; 0 after the first token
 	released bool
+	size     int // of the prompt in bytes
+
+	// With `auto`:
+	lesson     *lesson // of the endpoint
+	pin        uint64
+	writes     int           // tokens of the prompt that the model server is expected to process
+	sent       time.Duration // when it was made
+	ahead      float64       // work pending there, this request's included
+	expected   float64       // seconds to the first token, 0 when there is no telling
+	next, prev *Lease        // in queue
+	queue      *queue        // load.waiting, load.unary, or nil
 }
 
-// FirstToken says that the prompt has been processed. Only the first call counts.
-func (l *Lease) FirstToken() {
-	l.picker.mu.Lock()
-	defer l.picker.mu.Unlock()
+// FirstToken says that the prompt has been processed, and when. Only the first call counts.
+func (l *Lease) FirstToken(now time.Time) {
+	p := l.picker
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l.queue == &l.load.waiting {
+		l.lesson.first(l, p.clock(now))
+	}
 	l.firstToken()
 }
 
 func (l *Lease) firstToken() {
+	if l.queue != nil {
+		l.queue.remove(l)
+	}
 	if l.prefill != 0 {
 		l.load.prefill -= l.prefill
 		l.prefill = 0

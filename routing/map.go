@@ -20,6 +20,10 @@ type Request struct {
 	Text *prefix.Text
 	// Size is the length of the whole prompt in bytes, 0 when unknown.
 	Size int
+	// Unary says that the answer comes in one piece, so that its first token cannot be seen.
+	Unary bool
+	// Chain is memory of the caller's, which Map fills with the text's chain for `auto`.
+	Chain []uint64
 }
 
 // bytesPerToken is the length of a token in bytes until it is learnt.
@@ -32,11 +36,17 @@ const maxPromptTokens = 1 << 24
 // Place is what the map says about one request. It is a small value that holds
 // nothing of the request's text.
 type Place struct {
-	epoch  *Epoch
-	group  *group
-	pin    uint64
-	home   int // index in the group, -1 without an active backend
-	tokens int
+	epoch *Epoch
+	group *group
+	root  uint64
+	pin   uint64
+	// before is the pin under the hot table before this one, start the pin without any.
+	before, start uint64
+	level         *level // the last hot level of the text; nil for none
+	home          int    // index in the group, -1 without an active backend
+	size, hot     int    // of the prompt and of what is hot of it, in bytes
+	unary         bool
+	chain         []uint64 // the Request's memory
 }
 
 // Map finds the candidates of a request and their order: layer 1, the same on
@@ -55,21 +65,10 @@ func (e *Epoch) Map(r *Request) (Place, error) {
 	if g == nil {
 		return Place{}, ErrUnknownVariant
 	}
-	size := max(r.Size, len(text.Bytes))
-	pl := Place{epoch: e, group: g, tokens: min(size/bytesPerToken, maxPromptTokens)}
-	pl.pin = g.pin(prefix.Root(g.root, r.Adapter, r.Tenant), text)
-	pl.home = g.keys.first(pl.pin)
+	pl := Place{epoch: e, group: g, root: prefix.Root(g.root, r.Adapter, r.Tenant), size: max(r.Size, len(text.Bytes)), unary: r.Unary}
+	e.pinned(&pl, r, text)
+	pl.home = g.first(pl.level, pl.pin)
 	return pl, nil
-}
-
-// pin is the key that ranks the candidates. Until hot tables are agreed on,
-// `auto` pins at the start of the text: the end of the first user message, so
-// that the turns of a chat stay together, or 4,096 bytes.
-func (g *group) pin(root uint64, text *prefix.Text) uint64 {
-	if g.form == fixed {
-		return prefix.Fixed(root, text, g.policy.PrefixLength)
-	}
-	return prefix.Start(root, text)
 }
 
 // variant chooses the request's variant: the one it names, or else by weighted
@@ -108,10 +107,11 @@ func (pl *Place) in(e *Epoch) Place {
 		return Place{home: -1}
 	}
 	moved := *pl
-	moved.epoch, moved.home = e, -1
+	moved.epoch, moved.home, moved.level = e, -1, nil
 	moved.group = e.group(pl.group.endpoint, pl.group.variant)
 	if moved.group != nil {
-		moved.home = moved.group.keys.first(pl.pin)
+		moved.level = e.follow(moved.group, pl.level)
+		moved.home = moved.group.first(moved.level, pl.pin)
 	}
 	return moved
 }
@@ -131,8 +131,30 @@ func (pl *Place) Strategy() Strategy { return pl.group.policy.Strategy }
 // Pin is the key that ranks the candidates. It derives from the secret salt.
 func (pl *Place) Pin() uint64 { return pl.pin }
 
-// Tokens estimates the length of the prompt in tokens.
-func (pl *Place) Tokens() int { return pl.tokens }
+// Tokens estimates the length of the prompt in tokens, at four bytes a token.
+func (pl *Place) Tokens() int { return min(pl.size/bytesPerToken, maxPromptTokens) }
+
+// Levels returns the runs of the hot table that the prompt goes through.
+func (pl *Place) Levels() []Run {
+	if pl.level == nil {
+		return nil
+	}
+	var out []Run
+	for l := pl.level; l != nil; l = l.left.Load().up {
+		out = append(out, l.Run)
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// Hot is how many bytes of the prompt are hot.
+func (pl *Place) Hot() int { return pl.hot }
+
+// contains reports whether candidate i shares the hot part of the prompt.
+func (pl *Place) contains(i int) bool {
+	n := pl.level.candidates()
+	return n == nil || n.in == nil || n.in[i]
+}
 
 // Home is the id of the map's first choice, empty without an active backend.
 func (pl *Place) Home() string {
@@ -158,6 +180,9 @@ func (pl *Place) order() []int {
 	scores := make([]float64, len(order))
 	for i := range order {
 		order[i], scores[i] = i, pl.group.keys.score(i, pl.pin)
+		if !pl.contains(i) {
+			scores[i] = -1 / scores[i] // behind all that share the hot part, in the same order
+		}
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(scores[b], scores[a]) })
 	return order

@@ -89,7 +89,7 @@ func TestPinsAreKeptApart(t *testing.T) {
 // Row 42, as far as the map goes: the turns of a chat have one pin, chats that
 // share a system prompt have different ones.
 func TestChatsKeepTheirPin(t *testing.T) {
-	e := fleet(t, 7, policy())
+	e := fleet(t, 7, adaptive())
 	system := strings.Repeat("You are helpful. ", 40)
 	homes := map[string]bool{}
 	for _, name := range []string{"alice", "bob", "carol", "dave", "erin", "frank", "grace", "heidi"} {

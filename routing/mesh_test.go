@@ -203,7 +203,7 @@ func (m *meshMachine) end(rt *rapid.T) {
 	l := m.leases[i]
 	switch rapid.IntRange(0, 3).Draw(rt, "how") {
 	case 0:
-		l.FirstToken()
+		l.FirstToken(epochStart)
 		return
 	case 1:
 		l.Report(Outcome(rapid.IntRange(0, 3).Draw(rt, "outcome")), m.routers[0].now)

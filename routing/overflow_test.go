@@ -54,7 +54,7 @@ func (s *simulation) run(tb testing.TB) seen {
 			text := fmt.Sprintf("prefix %d:%d", zipf.draw(random.Float64()), 500+random.IntN(4000))
 			l := r.pick(text)
 			took := int(simService * math.Exp(0.7*random.NormFloat64()-0.245))
-			at[ms+min(300, took)] = append(at[ms+min(300, took)], l.FirstToken)
+			at[ms+min(300, took)] = append(at[ms+min(300, took)], func() { l.FirstToken(r.now) })
 			at[ms+took+1] = append(at[ms+took+1], func() { l.Release(); inflight[l.Backend.ID]--; total-- })
 			inflight[l.Backend.ID]++
 			total++
@@ -116,7 +116,6 @@ func TestFalseOverflow(t *testing.T) {
 		t.Skip("a simulation")
 	}
 	for name, p := range map[string]Policy{
-		"auto":      {Strategy: PrefixAware},
 		"relative":  {Strategy: PrefixAware, PrefixLength: 1024},
 		"threshold": {Strategy: PrefixAware, PrefixLength: 1024, ConcurrencyThreshold: 14},
 		"least":     {Strategy: LeastOutstandingRequests},

@@ -56,7 +56,7 @@ func TestTakeChanged(t *testing.T) {
 	wantOwn(t, "two picks", b.take(), two)
 	wantOwn(t, "again", b.take())
 	wantOwn(t, "all", b.Own(nil, b.now), two)
-	l.FirstToken()
+	l.FirstToken(b.now)
 	one := two
 	one.Prefill = work
 	wantOwn(t, "a first token", b.take(), one)

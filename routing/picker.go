@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/warmring/warmring/routing/hot"
 )
 
 // PickerConfig sets how a replica ejects model servers. Zero values are defaults.
@@ -27,6 +29,22 @@ type Picker struct {
 	named map[name]*load     // those that are in the fleet
 	pools []pool             // by group.ordinal of the epoch
 
+	directory directory
+	lessons   map[string]*lesson // by endpoint
+	capacity  map[string]int     // KV capacity of model servers in tokens, by id
+	origins   map[string]*origin // what was heard of the other replicas' placements
+	placed    []Placement        // to be told
+	synced    bool               // all other replicas' placements arrive
+	others    int                // replicas beside this one
+	age       time.Duration      // of what is known of the others
+	rate      rate               // of own picks
+	fleet     uint32             // counts epochs
+	decisions uint64
+	latest    time.Duration // of the decisions with `auto`
+	tabled    time.Duration // when the first hot table was put in use; 0: not yet
+
+	sketch *hot.Sketch // has a lock of its own
+
 	changed chan struct{} // holds one; nil until somebody listens
 	dirty   []*load       // changed since TakeChanged
 	told    []*load       // of which TakeChanged said that they succeeded
@@ -44,7 +62,11 @@ func NewPicker(cfg PickerConfig) *Picker {
 	if cfg.Failures <= 0 {
 		cfg.Failures = defaultFailures
 	}
-	p := &Picker{cfg: cfg, loads: map[identity]*load{}}
+	p := &Picker{
+		cfg: cfg, loads: map[identity]*load{}, lessons: map[string]*lesson{}, capacity: map[string]int{}, origins: map[string]*origin{},
+		synced: true, sketch: hot.NewSketch(leastCounters),
+	}
+	p.directory.init(leastPins)
 	p.epoch.Store(NewEpoch(0, 0))
 	return p
 }
@@ -97,7 +119,10 @@ func (p *Picker) reserve(l *Lease, c *choice, i int) {
 	ld := c.loads[i]
 	*l = Lease{
 		Backend: *ld.backend, Epoch: c.place.epoch, Home: c.place.Home(), Decision: c.decision(i),
-		picker: p, load: ld, prefill: c.charge(i), successes: ld.successes,
+		picker: p, load: ld, prefill: c.charge(i), successes: ld.successes, size: c.place.size,
+	}
+	if c.form() == auto {
+		p.place(l, c, i)
 	}
 	ld.picks++
 	ld.inflight++

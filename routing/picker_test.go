@@ -15,14 +15,14 @@ func TestLeaseCountsOnce(t *testing.T) {
 	if got := b.load(l.Backend.ID); got.InFlight != 1 || got.Picks != 1 || got.Prefill != int64(work(0, 1000)/2) {
 		t.Errorf("%+v", got)
 	}
-	l.FirstToken()
-	l.FirstToken()
+	l.FirstToken(b.now)
+	l.FirstToken(b.now)
 	if got := b.load(l.Backend.ID); got.InFlight != 1 || got.Prefill != 0 {
 		t.Errorf("%+v", got)
 	}
 	l.Release()
 	l.Release()
-	l.FirstToken()
+	l.FirstToken(b.now)
 	b.atRest()
 	b.pick("x:1000").Release() // without a first token
 	b.atRest()
@@ -152,7 +152,7 @@ func TestConcurrentUse(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if l.FirstToken(); i%3 == 0 {
+				if l.FirstToken(b.now); i%3 == 0 {
 					l.Report(Succeeded, b.now)
 				}
 				if i == 100 && w == 0 {
@@ -217,7 +217,7 @@ func (m *machine) lease(rt *rapid.T) int {
 	return rapid.IntRange(0, len(m.leases)-1).Draw(rt, "lease")
 }
 
-func (m *machine) first(rt *rapid.T) { m.leases[m.lease(rt)].FirstToken() }
+func (m *machine) first(rt *rapid.T) { m.leases[m.lease(rt)].FirstToken(m.now) }
 
 func (m *machine) release(rt *rapid.T) {
 	i := m.lease(rt)

@@ -16,6 +16,14 @@ type load struct {
 	// sent and that were not yet answered by a first token.
 	prefill int64
 	peers   peers
+	clock   clock
+	pace    pace
+	waiting queue  // own streams without a first token, the oldest first
+	unary   queue  // own unary requests whose prefill work is pending
+	number  uint32 // names it in the directory
+	joined  uint32 // when it became a candidate last, in Picker.fleet
+	mark    uint64 // the decision that found placed
+	placed  int    // tokens that the directory says it was sent
 	health
 	rumour
 	picks   uint64   // requests given to it, ever; numbers its leases
@@ -65,7 +73,10 @@ func (b *Backend) identity() identity { return identity{b.ID, b.URL, b.Incarnati
 // adopt makes the view fit the epoch: loads of what stays are kept as they are,
 // those of what left stay until their last request ends.
 func (p *Picker) adopt(e *Epoch) {
+	p.fleet++
+	was := make(map[*load]bool, len(p.loads))
 	for _, l := range p.loads {
+		was[l] = l.pool != nil
 		l.pool, l.gone = nil, true
 	}
 	p.named = make(map[name]*load, len(e.backends))
@@ -73,10 +84,11 @@ func (p *Picker) adopt(e *Epoch) {
 		b := &e.backends[i]
 		l, ok := p.loads[b.identity()]
 		if !ok {
-			l = &load{}
+			l = p.directory.newLoad()
 			p.loads[b.identity()] = l
 		}
 		l.backend, l.gone = b, false
+		l.clock.capacity = p.capacity[b.ID]
 		p.named[name{b.ID, b.Incarnation}] = l
 		if !ok {
 			p.touch(l)
@@ -89,9 +101,13 @@ func (p *Picker) adopt(e *Epoch) {
 		for i := range g.backends {
 			l := p.loads[g.backends[i].identity()]
 			l.pool, members.loads[i] = members, l
+			if !was[l] {
+				l.joined = p.fleet
+			}
 			l.most = hardCap(&g.backends[i], &g.policy)
 		}
 	}
+	p.adoptPlaces(e)
 	p.epoch.Store(e)
 	p.review = true
 	for _, l := range p.loads {
@@ -119,6 +135,7 @@ func hardCap(b *Backend, p *Policy) int {
 func (p *Picker) forget(l *load) {
 	if l.gone && l.inflight == 0 {
 		delete(p.loads, l.backend.identity())
+		p.directory.forget(l)
 	}
 }
 

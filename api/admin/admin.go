@@ -25,6 +25,7 @@ type Picker interface {
 	Epoch() *routing.Epoch
 	Snapshot(now time.Time) []routing.Load
 	Explain(pl *routing.Place, now time.Time) []routing.Candidate
+	PromptTokens(pl *routing.Place) int
 }
 
 // Deps are the parts of a node that an Admin shows.

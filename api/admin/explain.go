@@ -30,13 +30,17 @@ func (a *Admin) explanation(got *api.Explained) Explanation {
 		Epoch: pl.Epoch().ID(), Endpoint: pl.Endpoint(), Variant: pl.Variant(),
 		Model: got.Model, Adapter: got.Adapter, Tenant: got.Tenant,
 		Strategy: string(pl.Strategy()), Key: fmt.Sprintf("%016x", pl.Pin()),
-		TextBytes: got.TextBytes, Depth: got.Depth, PromptTokens: pl.Tokens(), Home: pl.Home(),
+		TextBytes: got.TextBytes, Depth: got.Depth, PromptTokens: a.deps.Picker.PromptTokens(pl), HotBytes: pl.Hot(), Home: pl.Home(),
 		Candidates: []Candidate{},
+	}
+	for _, l := range pl.Levels() {
+		out.HotLevels = append(out.HotLevels, HotLevel{First: fmt.Sprintf("%016x", l.First), Chunks: l.Length, Servers: l.Servers})
 	}
 	for _, c := range a.deps.Picker.Explain(pl, a.deps.Now()) {
 		out.Candidates = append(out.Candidates, Candidate{
 			Rank: c.Rank, ID: c.Backend.ID, URL: c.Backend.URL,
-			InFlight: c.InFlight, PeerInFlight: c.PeerInFlight, Prefill: c.PrefillTokens + c.PeerPrefill, Have: c.Have, Cost: c.Cost, Eligible: c.Eligible, Reason: c.Reason,
+			InFlight: c.InFlight, PeerInFlight: c.PeerInFlight, Prefill: c.PrefillTokens + c.PeerPrefill, Have: c.Have, Cost: c.Cost,
+			Hot: c.Hot, Placed: c.Placed, Work: c.Work, Pace: c.Pace, Late: c.Late, Beyond: c.Beyond, Eligible: c.Eligible, Reason: c.Reason,
 		})
 	}
 	return out

@@ -86,8 +86,17 @@ type Explanation struct {
 	TextBytes    int         `json:"text_bytes"`    // of canonical text that the key can depend on
 	Depth        int         `json:"depth"`         // chunks of the text
 	PromptTokens int         `json:"prompt_tokens"` // estimated
-	Home         string      `json:"home"`          // "" without an active backend
-	Candidates   []Candidate `json:"candidates"`    // the home first
+	HotBytes     int         `json:"hot_bytes"`     // of the text that is in the hot table
+	HotLevels    []HotLevel  `json:"hot_levels,omitempty"`
+	Home         string      `json:"home"`       // "" without an active backend
+	Candidates   []Candidate `json:"candidates"` // the home first
+}
+
+// HotLevel is a run of the hot table that the text goes through.
+type HotLevel struct {
+	First   string `json:"first"`   // hash of its first chunk, hexadecimal
+	Chunks  int    `json:"chunks"`  // how long it is
+	Servers int    `json:"servers"` // to how many model servers it narrows the candidates
 }
 
 // Candidate is one model server in the map's order, with the terms of the choice.
@@ -99,6 +108,12 @@ type Candidate struct {
 	PeerInFlight int     `json:"peers_in_flight"` // from all others
 	Prefill      int64   `json:"prefill"`         // token equivalents, of this router's and the others' prompts
 	Have         int     `json:"have"`            // tokens of the prompt it is expected to hold
+	Hot          bool    `json:"hot"`             // it shares the hot part of the prompt
+	Placed       int     `json:"placed"`          // tokens of the prompt that it was sent before
+	Work         float64 `json:"work"`            // that the prompt would be there, token equivalents
+	Pace         float64 `json:"pace"`            // how many times slower than the others it is
+	Late         float64 `json:"late"`            // how many times longer than expected its oldest request waits
+	Beyond       bool    `json:"beyond"`          // nobody holds the prompt, and it is too far down the ranking for a first touch
 	Cost         float64 `json:"cost"`
 	Eligible     bool    `json:"eligible"`
 	Reason       string  `json:"reason,omitempty"` // why it is not eligible

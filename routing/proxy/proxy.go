@@ -197,6 +197,9 @@ func (c *call) pick(tried []string) error {
 		return err
 	}
 	c.lease = &c.slot
+	if len(tried) == 0 {
+		c.deps.Picker.Count(&c.r.Place, c.lease)
+	}
 	c.res.Backend, c.res.Decision = c.lease.Backend.ID, c.lease.Decision
 	return nil
 }

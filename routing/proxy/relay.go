@@ -21,7 +21,7 @@ func (c *call) relay(ctx context.Context, ex *exchange, a Answer) error {
 	if broken != nil {
 		broken = ErrClientGone
 	}
-	c.lease.FirstToken()
+	c.lease.FirstToken(ex.first)
 	for fresh := true; broken == nil; fresh = false {
 		p := ex.land.bytes
 		if watched {
@@ -40,6 +40,7 @@ func (c *call) relay(ctx context.Context, ex *exchange, a Answer) error {
 	}
 	if watched {
 		c.res.Usage = ex.land.end.usage()
+		c.lease.Learn(c.res.Usage.Prompt, c.res.Usage.Completion)
 	}
 	c.finish(ex, a, broken)
 	return nil

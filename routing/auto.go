@@ -1,0 +1,170 @@
+package routing
+
+import "time"
+
+// The cost of `auto`, fitted on recorded workloads; DESIGN.md says what each constant costs when it is wrong.
+const (
+	// attention is the prompt length, in tokens, at which attention costs as much as all else.
+	attention = 36000
+	// perRequest is the cost of a request in flight, in token equivalents.
+	perRequest = 100
+	// stall weighs what a prefill does to the requests in flight.
+	stall = 0.5
+	// reload weighs what has to be processed again where it is not known what is held.
+	reload = 2
+	// settling is how long pins of the time before the first hot table are looked up.
+	settling = 20 * time.Second
+	// idle is the share of its own prefill work up to which a new home has nothing to do.
+	idle = 0.1
+)
+
+// warm is what is known of the prompt of a decision.
+type warm struct {
+	prompt, hot int    // tokens
+	blind       bool   // the directory is not complete: the home is trusted
+	known       bool   // somebody holds the pin
+	newest      uint32 // Picker.fleet at its newest entry
+	first       int    // a first touch looks at so many of the ranking only; 0: at all
+}
+
+// recall looks the prompt up in the directory.
+func (p *Picker) recall(c *choice) {
+	c.lesson = p.lesson(c.place.group.endpoint)
+	w := &c.warm
+	w.prompt = c.lesson.count(c.place.size)
+	w.hot = min(c.lesson.count(c.place.hot), w.prompt)
+	p.decisions++
+	c.serial = p.decisions
+	w.blind = !p.synced
+	p.latest = c.now
+	if w.blind {
+		return
+	}
+	p.find(c, c.place.pin)
+	if !w.known && c.place.before != c.place.pin {
+		p.find(c, c.place.before)
+	}
+	if !w.known && c.place.start != c.place.pin && p.tabled > 0 && c.now-p.tabled < settling {
+		p.find(c, c.place.start)
+	}
+	if !w.known {
+		w.first = p.firstTouch(c)
+	}
+}
+
+// find marks the model servers that hold a pin.
+func (p *Picker) find(c *choice, pin uint64) {
+	for _, at := range p.directory.get(pin) {
+		l := p.directory.loads[at.load]
+		if l == nil || l.pool == nil || !l.clock.held(at.clock) {
+			continue
+		}
+		l.mark, l.placed = c.serial, int(at.depth)
+		c.warm.known, c.warm.newest = true, max(c.warm.newest, at.fleet)
+	}
+}
+
+// firstTouch is how many of the ranking a prompt that nobody holds looks at: fewer, the more the others send to one model
+// server before this replica hears of it.
+func (p *Picker) firstTouch(c *choice) int {
+	unseen := p.rate.perSecond(c.now) * float64(p.others) / float64(len(c.loads)) * p.age.Seconds()
+	switch {
+	case unseen < 0.3:
+		return 4
+	case unseen < 1:
+		return 3
+	}
+	return 2
+}
+
+// have is how many tokens of the prompt candidate i is expected to hold.
+func (c *choice) have(i int) int {
+	w := &c.warm
+	have := 0
+	if c.place.contains(i) {
+		have = w.hot
+	}
+	if l := c.loads[i]; l.mark == c.serial && c.serial > 0 {
+		have = max(have, l.placed)
+	}
+	if w.blind && i == c.acting {
+		have = w.prompt
+	}
+	return min(have, w.prompt)
+}
+
+// warmth is the cost of candidate i in token equivalents: the work that is pending there, that of this prompt, which also
+// holds up the requests in flight, and those requests.
+func (c *choice) warmth(i int) float64 {
+	l := c.loads[i]
+	l.drain(c.now)
+	pending, requests := float64(l.pending()), float64(l.requests())
+	own := work(c.have(i), c.warm.prompt)
+	if c.warm.blind {
+		return pending + reload*own + perRequest*requests
+	}
+	return (pending + own*(1+stall*requests) + perRequest*requests) * max(l.pace.ratio(c.lesson), l.late(c.now))
+}
+
+// auto chooses among those that may be chosen.
+func (c *choice) auto() int {
+	w := &c.warm
+	if w.known && c.loads[c.acting].joined > w.newest && float64(c.loads[c.acting].pending()) <= idle*work(w.hot, w.prompt) {
+		return c.acting // it is new: its pins move there one at a time, while it has nothing to do
+	}
+	if w.first == 0 {
+		return c.least(prefill, c.place.pin)
+	}
+	best, low := c.acting, c.warmth(c.acting)
+	firsts := c.ranked(w.first)
+	for _, i := range firsts.list[:firsts.n] {
+		if x := c.warmth(i); x < low {
+			best, low = i, x
+		}
+	}
+	return best
+}
+
+// few is the first of a ranking, in order.
+type few struct {
+	list   [4]int
+	scores [4]float64
+	n      int
+}
+
+// ranked returns the first n candidates, at most four, of the ranking that may be chosen.
+func (c *choice) ranked(n int) few {
+	var f few
+	keys := &c.place.group.keys
+	consider := func(i int) {
+		if !c.allOpen && c.status(i) > c.worst {
+			return
+		}
+		f.add(i, keys.score(i, c.place.pin), n)
+	}
+	if behind := c.place.level.candidates(); behind != nil && behind.members != nil {
+		for _, i := range behind.members {
+			consider(i)
+		}
+		return f
+	}
+	for i := range c.loads {
+		consider(i)
+	}
+	return f
+}
+
+func (f *few) add(i int, score float64, most int) {
+	at := f.n
+	for at > 0 && f.scores[at-1] < score {
+		at--
+	}
+	if at >= most {
+		return
+	}
+	f.n = min(f.n+1, most)
+	for k := f.n - 1; k > at; k-- {
+		f.list[k], f.scores[k] = f.list[k-1], f.scores[k-1]
+	}
+	f.list[at], f.scores[at] = i, score
+}

@@ -1,0 +1,413 @@
+package routing
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/warmring/warmring/routing/prefix"
+)
+
+// letterText makes a prompt of 256-byte chunks, one for each letter.
+func letterText(letters string) *prefix.Text {
+	var b []byte
+	for _, c := range letters {
+		b = append(b, strings.Repeat(string(c), prefix.ChunkSize)...)
+	}
+	return &prefix.Text{Bytes: b}
+}
+
+func (b *bench) auto(letters string) Place {
+	b.Helper()
+	pl, err := b.Epoch().Map(&Request{Endpoint: "demo", Text: letterText(letters)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return pl
+}
+
+func (b *bench) send(letters string) *Lease {
+	b.Helper()
+	pl := b.auto(letters)
+	l, err := b.Pick(&pl, nil, 1, b.now)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return l
+}
+
+// chunks are the hashes of a prompt.
+func chunks(e *Epoch, letters string) []uint64 {
+	g := e.group("demo", "AllTraffic")
+	return prefix.AppendChain(nil, prefix.Root(g.root, "", ""), letterText(letters))
+}
+
+// heat makes runs hot: from the chunk at first to the one at last of the letters.
+func heat(tb testing.TB, e *Epoch, runs ...hotRun) *Epoch {
+	tb.Helper()
+	table := &HotTable{}
+	for _, r := range runs {
+		c := chunks(e, r.letters)
+		table.Runs = append(table.Runs, Run{First: c[r.first], Last: c[len(c)-1], Length: len(c) - r.first, Servers: r.servers})
+	}
+	return apply(tb, e, Change{Hot: table})
+}
+
+type hotRun struct {
+	letters        string
+	first, servers int
+}
+
+func TestHotPrefixesNarrow(t *testing.T) {
+	e := fleet(t, 8, adaptive())
+	empty := heat(t, e)
+	b := newBench(t, heat(t, empty, hotRun{"s", 0, 8}, hotRun{"sab", 1, 3}, hotRun{"sabc", 3, 2}))
+	for name, tt := range map[string]struct {
+		letters string
+		chunk   string // whose last chunk is the pin; "" for a pin of its own
+		members int
+		levels  int
+		hot     int // bytes
+	}{
+		"cold":           {"xyz", "x", 8, 0, 0},
+		"system prompt":  {"sxyz", "sx", 8, 1, 256},
+		"tenant":         {"sabx", "sabx", 3, 2, 768},
+		"document":       {"sabcd", "sabcd", 2, 3, 1024},
+		"leaves midway":  {"saxx", "", 3, 2, 512},
+		"ends midway":    {"sa", "", 3, 2, 512},
+		"hot to its end": {"sabc", "", 2, 3, 1024},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pl := b.auto(tt.letters)
+			if tt.chunk != "" && pl.Pin() != chunks(e, tt.chunk)[len(tt.chunk)-1] {
+				t.Error("another pin")
+			}
+			members := 0
+			for i := range pl.group.backends {
+				if pl.contains(i) {
+					members++
+				}
+			}
+			if members != tt.members || len(pl.Levels()) != tt.levels || pl.Hot() != tt.hot || !pl.contains(pl.home) {
+				t.Errorf("%d candidates, %d levels, %d bytes hot, home among them: %v", members, len(pl.Levels()), pl.Hot(), pl.contains(pl.home))
+			}
+			if order := pl.order(); order[0] != pl.home || len(order) != 8 {
+				t.Errorf("%v, home %d", order, pl.home)
+			}
+		})
+	}
+	// Who leaves midway does not share a pin with who has another first part.
+	if x, y := b.auto("saxx"), b.auto("sayy"); x.Pin() != y.Pin() {
+		t.Error("those who leave one run have one pin")
+	}
+}
+
+// Every replica maps alike: a table that came as a change and one that came as an image give the same places, whatever
+// was asked first.
+func TestPlacesDependOnTheEpochAlone(t *testing.T) {
+	e := heat(t, heat(t, fleet(t, 9, adaptive())), hotRun{"s", 0, 7}, hotRun{"sa", 1, 4}, hotRun{"sab", 2, 2})
+	image, err := e.Image().Epoch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if image.Digest() != e.Digest() {
+		t.Fatal("another digest")
+	}
+	one, two := newBench(t, e), newBench(t, image)
+	texts := []string{"sabx", "sax", "sx", "x", "sab", "s"}
+	for _, s := range texts {
+		one.auto(s)
+	}
+	slices.Reverse(texts)
+	for _, s := range texts {
+		x, y := one.auto(s), two.auto(s)
+		if x.Pin() != y.Pin() || x.Home() != y.Home() || !slices.Equal(x.order(), y.order()) {
+			t.Errorf("%s: %s and %s", s, x.Home(), y.Home())
+		}
+	}
+}
+
+// A place is carried over into an epoch with another fleet through the levels that both have.
+func TestPlaceKeepsItsLevels(t *testing.T) {
+	e := heat(t, heat(t, fleet(t, 8, adaptive())), hotRun{"sa", 0, 4})
+	b := newBench(t, e)
+	pl := b.auto("sax")
+	smaller := apply(t, e, Change{RemoveBackends: []string{pl.Home()}})
+	moved := pl.in(smaller)
+	again, err := smaller.Map(&Request{Endpoint: "demo", Text: letterText("sax")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if moved.Home() != again.Home() || !slices.Equal(moved.order(), again.order()) {
+		t.Errorf("carried over: %s, mapped anew: %s", moved.Home(), again.Home())
+	}
+	if cold := pl.in(apply(t, e, Change{Hot: &HotTable{}})); cold.level != nil || cold.Home() == "" {
+		t.Errorf("%+v", cold)
+	}
+}
+
+func TestAWarmServerIsPreferred(t *testing.T) {
+	b := newBench(t, heat(t, fleet(t, 6, adaptive())))
+	long := strings.Repeat("d", 200) // 12,800 tokens
+	first := b.send(long)
+	first.FirstToken(b.now)
+	for i := range 10 {
+		l := b.send(long)
+		if l.Backend.ID != first.Backend.ID {
+			t.Fatalf("request %d went to %s, %s holds it", i, l.Backend.ID, first.Backend.ID)
+		}
+		if l.Decision != DecisionHome && l.Decision != DecisionPlaced {
+			t.Errorf("decision %s", l.Decision)
+		}
+		l.FirstToken(b.now)
+	}
+}
+
+// A cold prompt goes to the least loaded of the first four of its ranking.
+func TestFirstTouch(t *testing.T) {
+	b := newBench(t, heat(t, fleet(t, 12, adaptive())))
+	for i := range 200 {
+		letters := string(rune(0x100 + i))
+		pl := b.auto(letters)
+		l := b.send(letters)
+		rank := slices.IndexFunc(pl.Ranking(), func(s Backend) bool { return s.ID == l.Backend.ID })
+		if rank > 3 {
+			t.Fatalf("rank %d", rank)
+		}
+	}
+	mean := 200.0 / 12
+	for _, l := range b.Snapshot(b.now) {
+		if math.Abs(float64(l.InFlight)-mean) > 3 {
+			t.Errorf("%s has %d of 200", l.Backend.ID, l.InFlight)
+		}
+	}
+	// The more others send unseen, the fewer it looks at.
+	b.SetReplicas(30, true, time.Second)
+	if c, err := b.choice(b.auto("zz"), nil, 0, b.clock(b.now)); err != nil || c.warm.first != 2 {
+		t.Errorf("%d, %v", c.warm.first, err)
+	}
+}
+
+// What was placed counts as long as the model server has not written over it.
+func TestPlacementsAreForgottenWithTheCache(t *testing.T) {
+	b := newBench(t, heat(t, fleet(t, 1, adaptive())))
+	b.SetCapacity("gpu-0", 10_000)
+	b.send(strings.Repeat("d", 60)).Release() // 3,840 tokens
+	have := func() int {
+		pl := b.auto(strings.Repeat("d", 60))
+		return b.Explain(&pl, b.now)[0].Have
+	}
+	if have() != 3840 {
+		t.Fatalf("%d", have())
+	}
+	b.send(strings.Repeat("e", 80)).Release() // 5,120
+	if have() != 3840 {
+		t.Errorf("forgotten after half of the cache: %d", have())
+	}
+	b.send(strings.Repeat("f", 80)).Release()
+	if have() != 0 {
+		t.Errorf("still believed to be held: %d", have())
+	}
+}
+
+// What another replica placed is known here, clocks included, however often it is told.
+func TestPlacementsOfOthers(t *testing.T) {
+	e := heat(t, fleet(t, 5, adaptive()))
+	one, two := newBench(t, e), newBench(t, e)
+	one.SetReplicas(1, true, 0)
+	two.SetReplicas(1, true, 0)
+	long := strings.Repeat("d", 100)
+	l := one.send(long)
+	l.FirstToken(one.now)
+	told := one.TakePlacements(nil)
+	if len(told) != 1 || told[0].ID != l.Backend.ID || told[0].Depth != 6400 || told[0].Written != 6400 {
+		t.Fatalf("%+v", told)
+	}
+	for range 3 {
+		two.HearPlacements("one", told, two.now)
+	}
+	if got := two.send(long); got.Backend.ID != l.Backend.ID || got.writes != 0 {
+		t.Errorf("%s, %d tokens to write", got.Backend.ID, got.writes)
+	}
+	if got := two.loads[l.Backend.identity()].clock; got.heard != 6400 {
+		t.Errorf("%+v", got)
+	}
+	// A repeat is not told again; its clock is.
+	one.send(long)
+	if again := one.TakePlacements(nil); len(again) != 0 {
+		t.Errorf("%+v", again)
+	}
+	two.HearPlacements("one", []Placement{{Pin: 1, ID: "nobody", Depth: 5, Written: 5}}, two.now)
+	// Without all placements the home is trusted.
+	two.SetReplicas(1, false, 0)
+	pl := two.auto("new")
+	if c := two.Explain(&pl, two.now); c[0].Have != pl.Tokens() || c[1].Have != 0 {
+		t.Errorf("%+v", c[:2])
+	}
+}
+
+// A pin that the table before this one had leads to what it placed.
+func TestPinsOfTheTableBefore(t *testing.T) {
+	b := newBench(t, heat(t, fleet(t, 6, adaptive())))
+	long := "s" + strings.Repeat("d", 100)
+	l := b.send(long)
+	l.FirstToken(b.now)
+	b.SetEpoch(heat(t, b.Epoch(), hotRun{"s", 0, 6}))
+	pl := b.auto(long)
+	if pl.Pin() == l.pin {
+		t.Fatal("the table does not move the pin")
+	}
+	if got := b.send(long); got.Backend.ID != l.Backend.ID {
+		t.Errorf("%s, but %s holds it", got.Backend.ID, l.Backend.ID)
+	}
+}
+
+// A model server that joins takes over its pins while it has nothing to do.
+func TestPinsMoveToANewHome(t *testing.T) {
+	b := newBench(t, heat(t, fleet(t, 4, adaptive())))
+	var long string
+	var bigger *Epoch
+	for i := range 200 { // find one that moves
+		long = fmt.Sprintf("%c", rune('A'+i)) + strings.Repeat("d", 50)
+		bigger = apply(t, b.Epoch(), Change{PutBackends: []Backend{backend(4)}})
+		pl, err := bigger.Map(&Request{Endpoint: "demo", Text: letterText(long)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if pl.Home() == "gpu-4" {
+			break
+		}
+	}
+	old := b.send(long)
+	old.FirstToken(b.now)
+	b.SetEpoch(bigger)
+	if l := b.send(long); l.Backend.ID != "gpu-4" || l.Decision != DecisionHome {
+		t.Errorf("%s, %s", l.Backend.ID, l.Decision)
+	}
+	if l := b.send(long); l.Backend.ID == "gpu-4" && l.writes > 0 {
+		t.Errorf("%+v", l)
+	}
+}
+
+// A stalled server is out of the running as soon as its first token is overdue, and a slow one is seen to be slow.
+func TestPaceAndLateness(t *testing.T) {
+	b := newBench(t, heat(t, fleet(t, 3, adaptive())))
+	speed := map[string]float64{"gpu-0": 1, "gpu-1": 1, "gpu-2": 4}
+	for i := range 900 {
+		l := b.send(fmt.Sprintf("%c%c", rune('A'+i%60), rune(0x100+i/60)))
+		b.now = b.now.Add(time.Duration(1e6 * speed[l.Backend.ID] * (10 + l.ahead/100)))
+		l.FirstToken(b.now)
+		l.Release()
+	}
+	pl := b.auto("other")
+	got := map[string]float64{}
+	for _, c := range b.Explain(&pl, b.now) {
+		got[c.Backend.ID] = c.Pace
+	}
+	if got["gpu-2"] < 1.5*got["gpu-0"] || got["gpu-0"] != got["gpu-1"] && math.Abs(got["gpu-0"]-got["gpu-1"]) > 0.2 {
+		t.Errorf("%v", got)
+	}
+	long := strings.Repeat("L", 100)
+	stuck := b.send(long)
+	b.now = b.now.Add(30 * time.Second)
+	if l := b.send(long); l.Backend.ID == stuck.Backend.ID {
+		t.Error("a request follows one that has been waiting for 30 s")
+	}
+}
+
+// The work of a request whose first token cannot be seen is taken off when it should be done.
+func TestUnaryWorkDrains(t *testing.T) {
+	b := newBench(t, heat(t, fleet(t, 1, adaptive())))
+	pl := func() Place {
+		p, err := b.Epoch().Map(&Request{Endpoint: "demo", Text: letterText(strings.Repeat("u", 100)), Unary: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	place := pl()
+	l, err := b.Pick(&place, nil, 1, b.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.now = b.now.Add(time.Hour)
+	if b.auto("x"); b.load("gpu-0").Prefill == 0 {
+		t.Error("taken off though nothing was learnt")
+	}
+	l.Release()
+	for i := range 20 {
+		s := b.send(fmt.Sprintf("%c", rune('A'+i)))
+		b.now = b.now.Add(50 * time.Millisecond)
+		s.FirstToken(b.now)
+		s.Release()
+	}
+	place = pl()
+	if l, err = b.Pick(&place, nil, 1, b.now); err != nil {
+		t.Fatal(err)
+	}
+	b.now = b.now.Add(time.Minute)
+	b.send("x").Release()
+	if got := b.load("gpu-0"); got.Prefill != 0 || got.InFlight != 1 {
+		t.Errorf("%+v", got)
+	}
+	l.Release()
+	b.atRest()
+}
+
+// Tokens are as long as the answers say.
+func TestLearntTokens(t *testing.T) {
+	b := newBench(t, heat(t, fleet(t, 2, adaptive())))
+	for i := range 50 {
+		l := b.send(fmt.Sprintf("%cx", rune('A'+i)))
+		l.Learn(256, 10) // 512 bytes: two a token
+		l.Release()
+	}
+	pl := b.auto("yyyy")
+	if n := b.PromptTokens(&pl); n != 512 {
+		t.Errorf("%d tokens of 1,024 bytes", n)
+	}
+	l := b.send("zz")
+	l.Learn(256, 100)
+	depth := 0
+	for _, at := range b.directory.get(l.pin) {
+		depth = max(depth, int(at.depth))
+	}
+	if depth != 356 {
+		t.Errorf("depth %d after an answer of 100 tokens", depth)
+	}
+	l.Learn(-1, 5)
+	l.Learn(1, -5)
+	l.Learn(math.MaxInt, 1)
+}
+
+// The directory is a bounded LRU: the model of it is a list.
+func TestDirectory(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		var d directory
+		d.init(8)
+		var model []uint64 // the latest last
+		rt.Repeat(map[string]func(*rapid.T){
+			"put": func(rt *rapid.T) {
+				pin := rapid.Uint64Range(1, 20).Draw(rt, "pin")
+				d.put(pin, place{load: rapid.Uint32Range(1, 9).Draw(rt, "load"), depth: 1})
+				model = append(slices.DeleteFunc(model, func(p uint64) bool { return p == pin }), pin)
+				model = model[max(0, len(model)-8):]
+			},
+			"": func(rt *rapid.T) {
+				if len(d.pins) != len(model) || len(d.slots) > 8 {
+					rt.Fatalf("%d pins, want %d", len(d.pins), len(model))
+				}
+				for _, pin := range model {
+					if at := d.get(pin); len(at) == 0 || len(at) > placesOfPin {
+						rt.Fatalf("pin %d: %v", pin, at)
+					}
+				}
+			},
+		})
+	})
+}

@@ -1,0 +1,238 @@
+package routing
+
+import (
+	"maps"
+	"time"
+
+	"github.com/warmring/warmring/routing/hot"
+)
+
+const (
+	countersPerBackend, leastCounters = 512, 4096
+	// unknownCapacity is taken for a KV capacity that nobody has told, in tokens: too high costs less than too low.
+	unknownCapacity = 2_000_000
+	// kept is the share of its capacity that a model server may write until what it held counts as evicted.
+	kept = 0.9
+	// untold bounds what waits to be told; beyond it the oldest is left out, which the others' clocks survive.
+	untold = 1 << 13
+	// maxOrigins bounds the replicas of which clocks are remembered.
+	maxOrigins = 256
+)
+
+// Placement says that its origin sent a prompt to a model server.
+type Placement struct {
+	Pin         uint64 // 0: only the clock is told
+	ID          string // of the model server
+	Incarnation uint64
+	Depth       int   // tokens that it holds of the prompt and its answer
+	Written     int64 // tokens that the origin ever had it write to its cache, this placement included
+}
+
+// clock counts what a model server wrote to its cache, in tokens.
+type clock struct {
+	own      int64 // had by this replica
+	heard    int64 // had by the others
+	told     int64 // own, when the others were told last
+	capacity int   // of the cache; 0: unknown
+}
+
+func (c *clock) now() int64 { return c.own + c.heard }
+
+// held reports whether what was written at that time is still there.
+func (c *clock) held(at int64) bool {
+	capacity := c.capacity
+	if capacity == 0 {
+		capacity = unknownCapacity
+	}
+	return float64(c.now()-at) < kept*float64(capacity)
+}
+
+// same reports whether a repeat at the same place is news: within an eighth of the depth and a twentieth of the cache it is
+// none.
+func (c *clock) same(was, is place) bool {
+	capacity := c.capacity
+	if capacity == 0 {
+		capacity = unknownCapacity
+	}
+	gap := is.depth - was.depth
+	return max(gap, -gap) <= was.depth/8 && is.clock-was.clock < int64(capacity)/20
+}
+
+// origin is another replica: the latest clock that it told of each model server.
+type origin struct {
+	clocks map[name]int64
+	heard  time.Duration
+}
+
+// adoptPlaces brings what is sized by the fleet to its size.
+func (p *Picker) adoptPlaces(e *Epoch) {
+	p.directory.limit = max(leastPins, pinsPerBackend*len(e.backends))
+	p.sketch.Resize(max(leastCounters, countersPerBackend*len(e.backends)))
+	maps.DeleteFunc(p.lessons, func(endpoint string, _ *lesson) bool { return !e.Has(endpoint) })
+	for _, o := range p.origins {
+		maps.DeleteFunc(o.clocks, func(n name, _ int64) bool { return p.named[n] == nil })
+	}
+	if e.levels != nil && p.tabled == 0 && !p.start.IsZero() {
+		p.tabled = max(1, p.latest)
+	}
+}
+
+func (p *Picker) lesson(endpoint string) *lesson {
+	s, ok := p.lessons[endpoint]
+	if !ok {
+		s = &lesson{}
+		p.lessons[endpoint] = s
+	}
+	return s
+}
+
+// place notes where a request goes.
+func (p *Picker) place(l *Lease, c *choice, i int) {
+	ld, s := l.load, c.lesson
+	prompt := c.warm.prompt
+	l.lesson, l.pin, l.sent = s, c.place.pin, c.now
+	l.writes = prompt - min(c.have(i), prompt)
+	l.ahead = float64(ld.pending() + l.prefill)
+	l.expected = s.expect(l.ahead)
+	if c.place.unary {
+		ld.unary.add(l)
+	} else {
+		ld.waiting.add(l)
+	}
+	p.rate.add(c.now)
+	p.write(ld, l.pin, prompt, l.writes)
+}
+
+// write notes that a model server writes tokens to its cache and then holds depth tokens of the pin.
+func (p *Picker) write(ld *load, pin uint64, depth, tokens int) {
+	ld.clock.own += int64(tokens)
+	at := place{load: ld.number, fleet: p.fleet, depth: int32(depth), clock: ld.clock.now()}
+	news := true
+	for _, was := range p.directory.get(pin) {
+		if was.load == at.load && ld.clock.same(was, at) {
+			news = false
+		}
+	}
+	p.directory.put(pin, at)
+	if news && p.others > 0 {
+		if len(p.placed) >= untold {
+			p.placed = p.placed[:copy(p.placed, p.placed[untold/2:])]
+		}
+		p.placed = append(p.placed, Placement{pin, ld.backend.ID, ld.backend.Incarnation, depth, ld.clock.own})
+		ld.clock.told = ld.clock.own
+	}
+	p.touch(ld)
+}
+
+// TakePlacements appends what is to be told to the other replicas since it was called last, in order.
+func (p *Picker) TakePlacements(dst []Placement) []Placement {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	dst = append(dst, p.placed...)
+	p.placed = p.placed[:0]
+	if p.others == 0 {
+		return dst
+	}
+	for _, l := range p.named {
+		if l.clock.own != l.clock.told {
+			l.clock.told = l.clock.own
+			dst = append(dst, Placement{ID: l.backend.ID, Incarnation: l.backend.Incarnation, Written: l.clock.own})
+		}
+	}
+	return dst
+}
+
+// HearPlacements takes in what another replica placed, in its order; hearing something twice does no harm. Model servers
+// that the epoch does not have are passed over.
+func (p *Picker) HearPlacements(from string, ps []Placement, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	o := p.origin(from, p.clock(now))
+	if o == nil {
+		return
+	}
+	for i := range ps {
+		n := name{ps[i].ID, ps[i].Incarnation}
+		ld := p.named[n]
+		if ld == nil {
+			continue
+		}
+		if behind := ps[i].Written - o.clocks[n]; behind > 0 {
+			ld.clock.heard += behind
+			o.clocks[n] = ps[i].Written
+		}
+		if ps[i].Pin != 0 {
+			depth := int32(min(max(0, ps[i].Depth), maxPromptTokens))
+			p.directory.put(ps[i].Pin, place{load: ld.number, fleet: p.fleet, depth: depth, clock: ld.clock.now()})
+		}
+	}
+}
+
+// origin is nil where there are too many.
+func (p *Picker) origin(name string, now time.Duration) *origin {
+	o, ok := p.origins[name]
+	if !ok {
+		if len(p.origins) >= maxOrigins {
+			maps.DeleteFunc(p.origins, func(_ string, o *origin) bool { return now-o.heard > 10*time.Minute })
+		}
+		if len(p.origins) >= maxOrigins {
+			return nil
+		}
+		o = newOrigin()
+		p.origins[name] = o
+	}
+	o.heard = now
+	return o
+}
+
+func newOrigin() *origin { return &origin{clocks: map[name]int64{}} }
+
+// SetReplicas says how many other replicas there are, whether the placements of all of them arrive, and how old what is
+// known of them is at most.
+func (p *Picker) SetReplicas(others int, synced bool, age time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.others, p.synced, p.age = others, synced || others == 0, age
+}
+
+// SetCapacity says how many tokens the KV cache of a model server holds; 0: unknown.
+func (p *Picker) SetCapacity(id string, tokens int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if tokens <= 0 {
+		delete(p.capacity, id)
+	} else if _, known := p.capacity[id]; known || len(p.capacity) < 2*len(p.named)+64 {
+		p.capacity[id] = tokens
+	}
+	for n, l := range p.named {
+		if n.id == id {
+			l.clock.capacity = tokens
+		}
+	}
+}
+
+// Learn says what the answer's usage told, in tokens; 0: nothing.
+func (l *Lease) Learn(prompt, completion int) {
+	p := l.picker
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l.lesson == nil || prompt <= 0 || prompt > maxPromptTokens || completion < 0 || completion > maxPromptTokens {
+		return
+	}
+	l.lesson.learn(l.size, prompt)
+	if completion > 0 && !l.load.gone {
+		p.write(l.load, l.pin, prompt+completion, completion)
+		l.writes += completion
+	}
+}
+
+// Count puts a request that was placed into the sketch from which hot tables are made. The memory of the Request that was
+// mapped must still be as it was.
+func (p *Picker) Count(pl *Place, l *Lease) {
+	if l.lesson != nil {
+		p.sketch.Add(pl.root, pl.chain, float64(l.writes))
+	}
+}
+
+// Sketch counts the prefixes of this replica's requests.
+func (p *Picker) Sketch() *hot.Sketch { return p.sketch }
