@@ -74,6 +74,7 @@ func (r *replica) update(last seen) seen {
 	}
 	if epoch != last.epoch {
 		r.mesh.Repeat() // the picker forgets what it hears of backends that it does not know
+		r.prober.SetBackends(caches(epoch))
 	}
 	if members != last.members || epoch != last.epoch {
 		r.prober.Watch(r.targets(*members, epoch))

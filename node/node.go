@@ -112,6 +112,7 @@ func (n *Node) wireRouting() error {
 	return errors.Join(
 		n.telemetry.Metrics.Watch(n.picker, n.proxy.Queued, n.world.Now),
 		n.telemetry.Metrics.WatchCluster(n.replica.state),
+		n.telemetry.Metrics.WatchRouting(n.replica.learnt),
 	)
 }
 

@@ -56,6 +56,8 @@ type replica struct {
 
 	members    atomic.Pointer[[]gossip.Member]
 	seedsSeen  atomic.Pointer[seedsSeen] // as of members or before
+	sketches   sketches
+	capacities capacities
 	leaving    atomic.Bool
 	mismatches atomic.Uint64
 	news       chan struct{} // one place: follow has something to look at
@@ -90,6 +92,7 @@ func newReplica(cfg Config, world World, deps replicaDeps) (*replica, error) {
 	r.seedsSeen.Store(&seedsSeen{total: 1})
 	r.epochs = newEpochs(func(e *routing.Epoch) {
 		deps.Picker.SetEpoch(e)
+		r.tabled(e)
 		deps.OnEpoch(e)
 		signal(r.news)
 	}, world.Now)
@@ -157,7 +160,8 @@ func (r *replica) make() (err error) {
 		return err
 	}
 	r.mesh = peer.NewMesh(peer.MeshConfig{
-		Client: r.client, Identity: identity, Publisher: r.view.publisher, Changed: r.picker.Changed(), Collect: r.view.collect,
+		Client: r.client, Identity: identity, Publisher: r.view.publisher, Changed: r.picker.Changed(), Collect: r.collect,
+		Places: r.view.places, OnPlaces: r.view.placesHeard,
 		Version: r.version, OnSums: r.heard, OnVersion: r.compare, Log: r.log,
 	})
 	r.feed = peer.NewFeed(peer.FeedConfig{
@@ -168,9 +172,9 @@ func (r *replica) make() (err error) {
 	})
 	r.server = peer.NewServer(peer.ServerConfig{
 		Listener: r.port.Listener(port.RPC), Identity: identity, Group: council{r.agreement}, Fleet: chair{r}, History: r.epochs.history,
-		Mesh: r.mesh, Tracer: r.tracer, Propagator: r.prop, Log: r.log,
+		Mesh: r.mesh, Hot: r.counted, Tracer: r.tracer, Propagator: r.prop, Log: r.log,
 	})
-	r.prober = probe.New(r.cfg.Health, probe.Deps{Dial: r.world.Dial, OnVerdict: r.probed, Log: r.log})
+	r.prober = probe.New(r.cfg.Health, probe.Deps{Dial: r.world.Dial, OnVerdict: r.probed, OnCapacity: r.measured, Log: r.log})
 	r.discovery = discovery.New(r.cfg.Discovery, discovery.Deps{
 		Lookup: r.world.Lookup, LookupSRV: r.world.LookupSRV, OnChange: func() { signal(r.listed); signal(r.orders) }, Log: r.log,
 	})
@@ -193,7 +197,7 @@ func (r *replica) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for name, part := range map[string]func(context.Context) error{
 		"port": r.port.Run, "gossip": r.gossip.Run, "peer": r.server.Run, "mesh": r.mesh.Run, "feed": r.feed.Run, "probe": r.prober.Run,
-		"discovery": r.discovery.Run, "follow": r.follow, "lead": r.lead, "doubt": r.doubt,
+		"discovery": r.discovery.Run, "follow": r.follow, "lead": r.lead, "heat": r.heat, "doubt": r.doubt,
 	} {
 		group.Go(func() error {
 			if err := part(ctx); err != nil && ctx.Err() == nil {

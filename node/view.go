@@ -5,17 +5,25 @@ import (
 	"time"
 
 	"github.com/warmring/warmring/gossip/loads"
+	"github.com/warmring/warmring/gossip/places"
 	"github.com/warmring/warmring/routing"
 )
+
+// placesKept is how many placements a router keeps for one that joins: more than what is placed while a cache lives in
+// most fleets.
+const placesKept = 1 << 14
 
 // view keeps what this router tells the others about backends, and hands what they tell to the picker.
 type view struct {
 	picker    *routing.Picker
 	publisher *loads.Publisher
+	places    *places.Log
 
 	mu      sync.Mutex // guards what follows, and the order in which entries are published
 	entries map[loads.Key]loads.Entry
 	scratch []routing.Own
+	placed  []routing.Placement // scratch
+	told    []places.Placement  // scratch
 
 	probes map[loads.Key]opinions // what the others' probes say; heard's alone
 }
@@ -24,7 +32,7 @@ type view struct {
 type opinions struct{ ready, dead int }
 
 func newView(name string, picker *routing.Picker) *view {
-	return &view{picker: picker, publisher: loads.NewPublisher(name), entries: map[loads.Key]loads.Entry{}, probes: map[loads.Key]opinions{}}
+	return &view{picker: picker, publisher: loads.NewPublisher(name), places: places.NewLog(placesKept), entries: map[loads.Key]loads.Entry{}, probes: map[loads.Key]opinions{}}
 }
 
 // collect publishes what has changed in the picker. The verdicts of routing and of loads have the same values.
@@ -38,6 +46,20 @@ func (v *view) collect(now time.Time) {
 		e.InFlight, e.Prefill, e.Verdict, e.Succeeded = own.InFlight, own.Prefill, loads.Verdict(own.Verdict), own.Succeeded
 		v.publish(e)
 	}
+	v.placed, v.told = v.picker.TakePlacements(v.placed[:0]), v.told[:0]
+	for _, p := range v.placed {
+		v.told = append(v.told, places.Placement(p))
+	}
+	v.places.Add(v.told)
+}
+
+// placesHeard hands on what another router placed.
+func (v *view) placesHeard(origin string, told []places.Placement, now time.Time) {
+	heard := make([]routing.Placement, len(told))
+	for i, p := range told {
+		heard[i] = routing.Placement(p)
+	}
+	v.picker.HearPlacements(origin, heard, now)
 }
 
 // probed publishes what this router's own probes say.

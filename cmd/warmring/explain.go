@@ -68,15 +68,20 @@ func printExplanation(out io.Writer, e admin.Explanation) error {
 	}
 	t.row("key", fmt.Sprintf("%s, from %d bytes of text in %d chunks", e.Key, e.TextBytes, e.Depth))
 	t.row("prompt", fmt.Sprintf("about %d tokens", e.PromptTokens))
+	for _, l := range e.HotLevels {
+		t.row("hot", fmt.Sprintf("%s, %d chunks, on %d backends", l.First, l.Chunks, l.Servers))
+	}
 	t.row("home", e.Home)
 	t.row() // columns of what follows are aligned apart
-	t.row("RANK", "BACKEND", "IN FLIGHT", "PEERS", "PREFILL", "HAVE", "COST", "ELIGIBLE")
+	t.row("RANK", "BACKEND", "IN FLIGHT", "PEERS", "PREFILL", "HAVE", "WORK", "PACE", "LATE", "COST", "ELIGIBLE")
 	for _, c := range e.Candidates {
 		eligible := "yes"
 		if !c.Eligible {
 			eligible = "no: " + c.Reason
+		} else if c.Beyond {
+			eligible = "not for a first touch"
 		}
-		t.row(c.Rank, c.ID, c.InFlight, c.PeerInFlight, c.Prefill, c.Have, fmt.Sprintf("%.0f", c.Cost), eligible)
+		t.row(c.Rank, c.ID, c.InFlight, c.PeerInFlight, c.Prefill, c.Have, fmt.Sprintf("%.0f", c.Work), fmt.Sprintf("%.2f", c.Pace), fmt.Sprintf("%.1f", c.Late), fmt.Sprintf("%.0f", c.Cost), eligible)
 	}
 	return t.write(out)
 }
