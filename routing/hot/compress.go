@@ -32,7 +32,8 @@ func (f *forest) compress(step float64) []stretch {
 	return runs
 }
 
-// forks tells by place which chunks have two or more hot children.
+// forks tells by place which chunks have two or more hot children. Two hot children are more than a step apart from their
+// parent anyway, but for counts that cannot be: then a run would go two ways.
 func (f *forest) forks() []bool {
 	forks, children := make([]bool, len(f.nodes)), make([]bool, len(f.nodes))
 	for _, i := range f.order {

@@ -53,6 +53,11 @@ func TestMake(t *testing.T) {
 			[]Run{{1, 2, 2, 3}, {11, 12, 2, 2}, {21, 22, 2, 2}},
 		},
 		{
+			"a fork of more than there is", nil,
+			report(800, path(testRoot, 1, 795), path(1, 11, 795), path(1, 21, 795)),
+			[]Run{{1, 1, 1, 5}, {11, 11, 1, 5}, {21, 21, 1, 5}},
+		},
+		{
 			"a fork into what is cold", nil,
 			report(800, path(testRoot, 1, 60, 60), path(2, 11, 50, 50), path(2, 21, 10, 10)),
 			[]Run{{1, 12, 4, 3}},
@@ -336,5 +341,27 @@ func TestSketchesToTable(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, made.Runs); diff != "" {
 		t.Errorf("runs (-want +got):\n%s", diff)
+	}
+}
+
+// Floating-point sums depend on their order, and hostile parents on who is asked first.
+func TestMergeDependsOnNoOrder(t *testing.T) {
+	told := []Report{
+		{Requests: 0.1, Written: 3, Counts: []Count{{7, 5, 0.1}}},
+		{Requests: 0.2, Written: 1, Counts: []Count{{7, 4, 0.2}}},
+		{Requests: 0.3, Written: 7, Counts: []Count{{7, 5, 0.3}, {7, 5, 0.25}}},
+		{Requests: math.Inf(1), Counts: []Count{{7, 1, 9}}},
+		{Requests: -1, Counts: []Count{{8, 1, 9}}},
+	}
+	want := merge(told)
+	if len(want.Counts) != 1 || want.Counts[0].Parent != 4 || math.Abs(want.Counts[0].Visits-0.85) > 1e-9 {
+		t.Fatalf("%+v, want 0.85 visits of chunk 7 behind 4", want)
+	}
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range 100 {
+		rng.Shuffle(len(told), func(i, j int) { told[i], told[j] = told[j], told[i] })
+		if diff := cmp.Diff(want, merge(told)); diff != "" {
+			t.Fatalf("in another order (-first +now):\n%s", diff)
+		}
 	}
 }
