@@ -1,22 +1,14 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math/rand/v2"
-	"net/http"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
+	"github.com/warmring/warmring/test/load"
 )
 
 // The demonstration load: every question is asked about every document, in random order.
@@ -25,48 +17,43 @@ const (
 	loadQuestions   = 6
 	loadDocument    = 24 << 10 // bytes
 	loadConcurrency = 8
+	loadOutput      = 16 // tokens
 )
 
-// answer is what one request of the load showed.
-type answer struct {
-	backend        string
-	prompt, cached int
-	firstToken     time.Duration
+// demoScript is the demonstration load's prompts, each a session of one turn.
+type demoScript struct{ prompts []string }
+
+func (s *demoScript) Next() (load.Session, bool) {
+	if len(s.prompts) == 0 {
+		return load.Session{}, false
+	}
+	prompt := s.prompts[0]
+	s.prompts = s.prompts[1:]
+	return load.Session{Turns: []load.Turn{{Messages: []load.Message{{Role: "user", Content: prompt}}, Output: loadOutput}}}, true
 }
 
 // runLoad sends the demonstration load to the routers at bases, in turn, and writes to out how the answers came about.
 func runLoad(ctx context.Context, bases []string, out io.Writer) error {
 	prompts := loadPrompts()
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: loadConcurrency}}
-	defer client.CloseIdleConnections()
 	_, err := fmt.Fprintf(out, "\nSending %d requests: %d questions about each of %d documents of %d KiB, in random order ...\n",
 		len(prompts), loadQuestions, loadDocuments, loadDocument>>10)
 	if err != nil {
 		return err
 	}
-	var (
-		mu      sync.Mutex // guards answers
-		answers []answer
-	)
-	began := time.Now()
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(loadConcurrency)
-	for i, prompt := range prompts {
-		group.Go(func() error {
-			a, err := ask(ctx, client, bases[i%len(bases)], prompt)
-			if err != nil {
-				return err
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			answers = append(answers, a)
-			return nil
-		})
+	target := load.Target{Model: demoModel}
+	for _, base := range bases {
+		target.Bases = append(target.Bases, base+"/v1")
 	}
-	if err := group.Wait(); err != nil {
-		return fmt.Errorf("load: %w", err)
+	result := load.Run(ctx, load.Config{Target: target, Script: &demoScript{prompts}, Clients: loadConcurrency})
+	if err := ctx.Err(); err != nil {
+		return err
 	}
-	return printLoad(out, answers, time.Since(began))
+	summary := load.Summarise("all", &result, 0, nil)
+	if summary.Errors > 0 {
+		k := summary.Kinds[0]
+		return fmt.Errorf("load: %d of %d requests failed, %d with %s: %s", summary.Errors, summary.Requests, k.Count, k.Kind, k.Example)
+	}
+	return printLoad(out, &summary)
 }
 
 // loadPrompts is the same on each run, so that two runs can be compared.
@@ -87,96 +74,26 @@ func loadPrompts() []string {
 	return prompts
 }
 
-// ask sends one streamed chat request and reads its answer to the end.
-func ask(ctx context.Context, client *http.Client, base, prompt string) (answer, error) {
-	body, err := json.Marshal(map[string]any{
-		"model": demoModel, "stream": true, "max_tokens": 16,
-		"stream_options": map[string]any{"include_usage": true},
-		"messages":       []map[string]string{{"role": "user", "content": prompt}},
-	})
-	if err != nil {
-		return answer{}, err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v1/chat/completions", bytes.NewReader(body))
-	if err != nil {
-		return answer{}, err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	began := time.Now()
-	resp, err := client.Do(req)
-	if err != nil {
-		return answer{}, err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	if resp.StatusCode != http.StatusOK {
-		text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
-		return answer{}, errors.Join(fmt.Errorf("the router answered %s: %s", resp.Status, bytes.TrimSpace(text)), err)
-	}
-	a := answer{backend: resp.Header.Get("X-Warmring-Backend")}
-	err = a.read(resp.Body, began)
-	return a, err
-}
-
-// read takes the server-sent events of an answer.
-func (a *answer) read(body io.Reader, began time.Time) error {
-	lines := bufio.NewScanner(body)
-	for lines.Scan() {
-		data, ok := strings.CutPrefix(lines.Text(), "data: ")
-		if !ok {
-			continue
-		}
-		if a.firstToken == 0 {
-			a.firstToken = time.Since(began)
-		}
-		if data == "[DONE]" {
-			return nil
-		}
-		var event struct {
-			Usage *struct {
-				PromptTokens int `json:"prompt_tokens"`
-				Details      struct {
-					Cached int `json:"cached_tokens"`
-				} `json:"prompt_tokens_details"`
-			} `json:"usage"`
-		}
-		if err := json.Unmarshal([]byte(data), &event); err != nil {
-			return fmt.Errorf("event %q: %w", data, err)
-		}
-		if event.Usage != nil {
-			a.prompt, a.cached = event.Usage.PromptTokens, event.Usage.Details.Cached
-		}
-	}
-	return errors.Join(lines.Err(), io.ErrUnexpectedEOF)
-}
-
 // printLoad writes one row for each backend and one for all.
-func printLoad(out io.Writer, answers []answer, took time.Duration) error {
-	by := map[string][]answer{}
-	for _, a := range answers {
-		by[a.backend] = append(by[a.backend], a)
-	}
+func printLoad(out io.Writer, s *load.Summary) error {
 	var t table
 	t.row()
 	t.row("BACKEND", "REQUESTS", "PROMPT TOKENS", "CACHED", "MEDIAN TTFT")
-	for _, name := range slices.Sorted(maps.Keys(by)) {
-		loadRow(&t, name, by[name])
+	for _, b := range s.Servers {
+		loadRow(&t, &b)
 	}
-	loadRow(&t, "all", answers)
+	loadRow(&t, &load.ServerShare{Name: "all", Requests: s.Requests, Prompt: s.Prompt, Cached: s.Cached, P50: s.P50})
 	if err := t.write(out); err != nil {
 		return err
 	}
+	took := time.Duration(s.Seconds * float64(time.Second))
 	_, err := fmt.Fprintf(out, "\n%d requests in %s; at best %.1f %% could be cached: each document has to be read once.\n",
-		len(answers), took.Round(time.Millisecond), 100*float64(loadQuestions-1)/loadQuestions)
+		s.Requests, took.Round(time.Millisecond), 100*float64(loadQuestions-1)/loadQuestions)
 	return err
 }
 
-func loadRow(t *table, name string, answers []answer) {
-	prompt, cached := 0, 0
-	first := make([]time.Duration, 0, len(answers))
-	for _, a := range answers {
-		prompt, cached, first = prompt+a.prompt, cached+a.cached, append(first, a.firstToken)
-	}
-	slices.Sort(first)
-	rate := fmt.Sprintf("%.1f %%", 100*float64(cached)/float64(max(prompt, 1)))
-	t.row(name, len(answers), prompt, rate, first[len(first)/2].Round(time.Millisecond))
+func loadRow(t *table, b *load.ServerShare) {
+	rate := fmt.Sprintf("%.1f %%", 100*float64(b.Cached)/float64(max(b.Prompt, 1)))
+	first := time.Duration(b.P50 * float64(time.Millisecond))
+	t.row(b.Name, b.Requests, b.Prompt, rate, first.Round(time.Millisecond))
 }

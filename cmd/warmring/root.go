@@ -47,7 +47,7 @@ func newRoot() *cobra.Command {
 	root := group("warmring", "Routes requests to the model server that has their prefix in its cache")
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newServe(), newDemo(), newModelServer(), newExplain(), newStatus(), newMembers(), newEpochs(), newEndpoints(), newBackends(),
+	root.AddCommand(newServe(), newDemo(), newBench(), newModelServer(), newExplain(), newStatus(), newMembers(), newEpochs(), newEndpoints(), newBackends(),
 		newApply(), newBackend(),
 		newConfig(), newCerts(), newVersion())
 	return root
