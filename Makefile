@@ -68,6 +68,12 @@ bench-cluster: ## measure a cluster of routers: agreement, view, cost, failover 
 	$(GO) build -o $(BUILD)/bench-cluster ./test/bench/cluster
 	$(BUILD)/bench-cluster $(ARGS)
 
+.PHONY: bench-routing
+bench-routing: ## compare the routing policies in whole clusters in virtual time (a few minutes; ARGS=-short for less than one)
+	@mkdir -p $(BUILD)
+	$(GO) build -o $(BUILD)/bench-routing ./test/bench/routing
+	$(BUILD)/bench-routing $(ARGS)
+
 .PHONY: test-engine
 test-engine: build ## route to real llama.cpp engines with a small model (installs them under build/; about 5 minutes)
 	test/engine/install.sh
