@@ -69,7 +69,7 @@ func (r *replica) tabulate(ctx context.Context) {
 			capacity = tokens
 		}
 	}
-	if active == 0 {
+	if active == 0 || !epoch.Adaptive() {
 		return
 	}
 	var before []hot.Run

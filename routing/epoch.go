@@ -90,6 +90,11 @@ func (e *Epoch) Backends() []Backend { return slices.Clone(e.backends) }
 // Hot returns a copy of the hot table, nil before the first one.
 func (e *Epoch) Hot() *HotTable { return e.hot.clone() }
 
+// Adaptive reports whether some variant routes by the hot table.
+func (e *Epoch) Adaptive() bool {
+	return slices.ContainsFunc(e.groups, func(g *group) bool { return g.form == auto })
+}
+
 // Has reports whether there is an endpoint of this name (not alias).
 func (e *Epoch) Has(endpoint string) bool {
 	_, ok := e.targets[endpoint]

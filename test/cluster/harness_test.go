@@ -32,6 +32,11 @@ func auto() node.EndpointConfig {
 	return endpoint(node.RoutingConfig{Strategy: routing.PrefixAware})
 }
 
+// pinned routes by the whole of a short prompt: no hot table moves homes while a test compares them.
+func pinned() node.EndpointConfig {
+	return endpoint(node.RoutingConfig{Strategy: routing.PrefixAware, PrefixLength: 1024, ConcurrencyThreshold: 1024})
+}
+
 // fast is a model server that wastes no time.
 func fast() modelserver.Config {
 	cfg := modelserver.Default()

@@ -91,7 +91,7 @@ func (g *ring) settings(name, host string) node.Config {
 	for i, s := range g.servers {
 		cfg.Backends = append(cfg.Backends, backendAt(fmt.Sprint("gpu-", i), s.URL))
 	}
-	cfg.Endpoints = []node.EndpointConfig{auto()}
+	cfg.Endpoints = []node.EndpointConfig{pinned()}
 	cfg.Router.Name = name
 	cfg.API.Listen, cfg.Admin.Listen, cfg.Peer.Listen = free(g.t, host), free(g.t, host), free(g.t, host)
 	cfg.Telemetry.Log.Format = "json"

@@ -80,7 +80,7 @@ func TestSubscribersFollowAndReplaceVoters(t *testing.T) {
 func TestClocksJump(t *testing.T) {
 	Run(t, Options{Seeds: 3}, func(w *World) {
 		models := w.Models(4)
-		c := w.Cluster(3, models[:3], func(cfg *node.Config) { cfg.Discovery.LeaseMax = time.Minute })
+		c := w.Cluster(3, models[:3], w.bounded(), func(cfg *node.Config) { cfg.Discovery.LeaseMax = time.Minute })
 		o := w.Operator(c)
 		settles(w, "settled", formLimit, c)
 		lease := func(r *Router) error {

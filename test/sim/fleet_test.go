@@ -17,7 +17,7 @@ func TestOneServerMoreMovesItsShare(t *testing.T) {
 	Run(t, Options{Seeds: 3}, func(w *World) {
 		const servers, bodies = 9, 3000
 		models := w.Models(servers + 1)
-		c := w.Cluster(3, models[:servers])
+		c := w.Cluster(3, models[:servers], w.bounded()) // no hot table may move keys
 		w.settle(c)
 		var all []string
 		for i := range bodies {

@@ -18,7 +18,7 @@ const rumour = 100 * time.Millisecond
 func TestAVanishedServerIsAvoidedByAll(t *testing.T) {
 	Run(t, Options{Seeds: 3}, func(w *World) {
 		models := w.Models(5)
-		c := w.Cluster(3, models)
+		c := w.Cluster(3, models, w.bounded())
 		w.settle(c)
 		refused, others := c.Routers[0], c.Routers[1:]
 		ask := w.caller()
