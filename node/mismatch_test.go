@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/warmring/warmring/api/fleet"
+	"github.com/warmring/warmring/routing"
 	"github.com/warmring/warmring/test/sim/simnet"
 )
 
@@ -63,6 +65,9 @@ func startCluster(t *testing.T, n int) []bubbleRouter {
 	for i := range n {
 		host := network.Host(fmt.Sprintf("router-%d", i))
 		cfg := testConfig("http://" + net.JoinHostPort(network.Host("gpu").IP().String(), "80"))
+		cfg.Endpoints[0].Variants = []fleet.Variant{{ // without a hot table, no epoch comes by itself
+			Name: "main", Weight: 1, Routing: RoutingConfig{Strategy: routing.PrefixAware, PrefixLength: 1024},
+		}}
 		cfg.Router.Name = host.Name()
 		cfg.Peer.Listen, cfg.Peer.Insecure = net.JoinHostPort(host.IP().String(), "7400"), true
 		cfg.Cluster.Expect, cfg.Cluster.Join = 3, []string{"router-0:7400"}

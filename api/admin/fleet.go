@@ -15,6 +15,9 @@ func (a *Admin) status(w http.ResponseWriter, _ *http.Request) {
 		Router: a.deps.Router, Version: a.deps.Version, Started: a.deps.Started,
 		Epoch: e.ID(), Digest: digest(e), Endpoints: len(e.Endpoints()), Backends: len(e.Backends()), Queued: a.queued(),
 	}
+	if hot := e.Hot(); hot != nil {
+		s.HotRuns = new(len(hot.Runs))
+	}
 	for _, l := range a.deps.Picker.Snapshot(a.deps.Now()) {
 		s.InFlight += l.InFlight
 	}

@@ -13,6 +13,7 @@ type Status struct {
 	Digest    string    `json:"digest"`              // hexadecimal
 	Endpoints int       `json:"endpoints"`
 	Backends  int       `json:"backends"`
+	HotRuns   *int      `json:"hot_runs"` // of the hot table; null before the first
 	InFlight  int       `json:"in_flight"`
 	Queued    int       `json:"queued"` // requests that wait for a slot
 	// Cluster is absent where the router is alone.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"text/template"
+	"time"
 
 	"github.com/warmring/warmring/api/admin"
 )
@@ -16,6 +17,7 @@ const demoPrompts = 50
 
 // present prints what to try and, if asked for, sends the load.
 func (d *demo) present(ctx context.Context, routers []*demoRouter, out io.Writer) error {
+	awaitTable(ctx, routers)
 	agreed, err := compareHomes(ctx, routers)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -45,6 +47,28 @@ func (d *demo) present(ctx context.Context, routers []*demoRouter, out io.Writer
 		return err
 	}
 	return nil
+}
+
+// awaitTable waits for the first hot table, with which homes change once, but not for long.
+func awaitTable(ctx context.Context, routers []*demoRouter) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for _, r := range routers {
+		c := client{admin: "http://" + r.admin}
+		for {
+			var s admin.Status
+			if answer, err := c.do(ctx, http.MethodGet, "/admin/v1/status", nil); err == nil && json.Unmarshal(answer, &s) == nil && s.HotRuns != nil {
+				break
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
 }
 
 // compareHomes asks every router where it would send the same prompts, and returns what they agree on in words.

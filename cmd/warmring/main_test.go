@@ -264,7 +264,7 @@ func TestDemoWithLoad(t *testing.T) {
 	if code != exitDone || !strings.Contains(explained, "PREFIX_AWARE") {
 		t.Errorf("explain: exit code %d: %s%s", code, explained, errText)
 	}
-	if !strings.Contains(text, "They agree: epoch 1.1") {
+	if !strings.Contains(text, "They agree: epoch 1.2") {
 		t.Errorf("the routers do not agree:\n%s", text)
 	}
 	if !warm(text) {
