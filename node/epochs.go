@@ -43,12 +43,23 @@ func (s *epochs) offer(e *routing.Epoch, steps ...peer.Step) {
 	if len(s.past) == 0 {
 		close(s.first)
 	}
-	if len(s.past) == pastEpochs {
-		s.past = slices.Delete(s.past, 0, 1)
-	}
 	info := admin.EpochInfo{ID: e.ID(), Digest: fmt.Sprintf("%016x", e.Digest()), At: s.now(), Changes: admin.Summary(was, e)}
 	if len(steps) > 0 {
 		info.By = steps[len(steps)-1].By
+	}
+	s.remember(info, e)
+}
+
+// remember adds an epoch to those of the past. Of hot tables in a row the last is enough: there may be one every 5 s.
+func (s *epochs) remember(info admin.EpochInfo, e *routing.Epoch) {
+	if hot := e.Hot(); hot != nil && info.By == byHotTable {
+		info.Changes = append(info.Changes, admin.EpochChange{Kind: "hot runs", Count: len(hot.Runs), IDs: []string{}})
+		if n := len(s.past); n > 0 && s.past[n-1].By == byHotTable {
+			s.past = s.past[:n-1]
+		}
+	}
+	if len(s.past) == pastEpochs {
+		s.past = slices.Delete(s.past, 0, 1)
 	}
 	s.past = append(s.past, info)
 }

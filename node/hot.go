@@ -26,6 +26,9 @@ const (
 	countsMost = 1 << 16
 )
 
+// byHotTable is who proposes hot tables, for people.
+const byHotTable = "hot table"
+
 // sketches is what this router knows of hot tables beside the epoch.
 type sketches struct {
 	mu   sync.Mutex // guards what follows
@@ -84,7 +87,7 @@ func (r *replica) tabulate(ctx context.Context) {
 	}
 	limited, cancel := context.WithTimeout(ctx, proposeLimit)
 	defer cancel()
-	_, err := r.agreement.Propose(limited, consensus.Proposal{Change: routing.Change{Hot: &routing.HotTable{Runs: made.Runs}}, By: "hot table"})
+	_, err := r.agreement.Propose(limited, consensus.Proposal{Change: routing.Change{Hot: &routing.HotTable{Runs: made.Runs}}, By: byHotTable})
 	if err != nil && ctx.Err() == nil {
 		r.log.WarnContext(ctx, "a hot table was not agreed on", slog.Any("error", err))
 	}

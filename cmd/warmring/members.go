@@ -73,6 +73,9 @@ func printEpochs(out io.Writer, list []admin.EpochInfo) error {
 
 // changeWords names the first few.
 func changeWords(c admin.EpochChange) string {
+	if len(c.IDs) == 0 {
+		return fmt.Sprintf("%s: %d", c.Kind, c.Count)
+	}
 	const most = 5
 	shown := min(len(c.IDs), most)
 	text := c.Kind + ": " + strings.Join(c.IDs[:shown], ", ")
