@@ -1,5 +1,8 @@
 package routing
 
+// ties weighs a request that some replica has in flight against one of this replica's own.
+const ties = 1e-3
+
 // measure is what a strategy minimises.
 type measure uint8
 
@@ -28,6 +31,10 @@ func (c *choice) cost(m measure, i int) float64 {
 	case prefill:
 		return c.warmth(i)
 	case perWeight:
+		if c.form() == least {
+			// Who takes the least of an old view of all takes what the others take: own requests first, all replicas' for ties.
+			return (float64(c.loads[i].inflight) + ties*float64(c.loads[i].requests())) / c.place.group.keys.weights[i]
+		}
 		return float64(c.loads[i].requests()) / c.place.group.keys.weights[i]
 	default: // even
 		return 0

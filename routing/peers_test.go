@@ -204,9 +204,23 @@ func TestSetPeers(t *testing.T) {
 	}
 }
 
-// Every strategy that looks at loads counts what the peers have like its own.
+// Requests are counted by who has them: the fewest own, of equals the fewest of all.
+func TestLeastPrefersOwnCounts(t *testing.T) {
+	b := newBench(t, fleet(t, 3, Policy{Strategy: LeastOutstandingRequests}))
+	b.SetPeers([]PeerLoad{{ID: "gpu-0", Incarnation: 1, InFlight: 5}, {ID: "gpu-1", Incarnation: 1, InFlight: 2}, {ID: "gpu-2", Incarnation: 1, InFlight: 9}}, b.now)
+	for i, want := range []string{"gpu-1", "gpu-0", "gpu-2", "gpu-1"} {
+		if l := b.pick("x"); l.Backend.ID != want {
+			t.Errorf("request %d to %s, want %s", i, l.Backend.ID, want)
+		}
+	}
+}
+
+// Every strategy that looks at loads counts what the peers have like its own, but for the one that tells them apart.
 func TestPeersCountLikeOwn(t *testing.T) {
 	for _, p := range allPolicies() {
+		if p.Strategy == LeastOutstandingRequests {
+			continue
+		}
 		alone, shared := newBench(t, fleet(t, 5, p, maxInflight(9))), newBench(t, fleet(t, 5, p, maxInflight(9)))
 		for i := range 60 {
 			text := fmt.Sprintf("%d:%d", i%4, 100*(i%7))
