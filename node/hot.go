@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// tableEvery is the period of the hot table, tableFirst while a cluster is younger than tableYoung.
+	// tableEvery is the period of the hot table, tableFirst while this router is younger than tableYoung.
 	tableEvery, tableFirst, tableYoung = 5 * time.Second, time.Second, 10 * time.Second
 	// askLimit bounds how long the leader waits for another router's sketch.
 	askLimit = time.Second
@@ -54,7 +54,7 @@ func (r *replica) heat(ctx context.Context) error {
 	return nil
 }
 
-// counted is what this router tells the leader. What is far from hot even if all routers see the same stays here.
+// counted is what this router tells the leader.
 func (r *replica) counted(floor float64, most int) hot.Report {
 	return r.picker.Sketch().Report(floor, min(most, countsMost))
 }
@@ -63,13 +63,13 @@ func (r *replica) counted(floor float64, most int) hot.Report {
 func (r *replica) tabulate(ctx context.Context) {
 	epoch := r.epochs.newest()
 	active, capacity := 0, 0
-	for _, b := range epoch.Backends() {
-		if b.State != routing.Active {
+	for _, s := range r.picker.Learnt().Servers {
+		if s.Backend.State != routing.Active {
 			continue
 		}
 		active++
-		if tokens := r.capacities.of(b.ID); tokens > 0 && (capacity == 0 || tokens < capacity) {
-			capacity = tokens
+		if s.Capacity > 0 && (capacity == 0 || s.Capacity < capacity) {
+			capacity = s.Capacity
 		}
 	}
 	if active == 0 || !epoch.Adaptive() {

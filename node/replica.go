@@ -57,7 +57,6 @@ type replica struct {
 	members    atomic.Pointer[[]gossip.Member]
 	seedsSeen  atomic.Pointer[seedsSeen] // as of members or before
 	sketches   sketches
-	capacities capacities
 	leaving    atomic.Bool
 	mismatches atomic.Uint64
 	news       chan struct{} // one place: follow has something to look at

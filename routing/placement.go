@@ -38,24 +38,23 @@ type clock struct {
 
 func (c *clock) now() int64 { return c.own + c.heard }
 
-// held reports whether what was written at that time is still there.
-func (c *clock) held(at int64) bool {
-	capacity := c.capacity
-	if capacity == 0 {
-		capacity = unknownCapacity
+// size is how many tokens the cache is taken to hold.
+func (c *clock) size() int {
+	if c.capacity == 0 {
+		return unknownCapacity
 	}
-	return float64(c.now()-at) < kept*float64(capacity)
+	return c.capacity
 }
 
-// same reports whether a repeat at the same place is news: within an eighth of the depth and a twentieth of the cache it is
-// none.
+// held reports whether what was written at that time is still there.
+func (c *clock) held(at int64) bool {
+	return float64(c.now()-at) < kept*float64(c.size())
+}
+
+// same reports whether a repeat is no news: it is within an eighth of the depth and a twentieth of the cache.
 func (c *clock) same(was, is place) bool {
-	capacity := c.capacity
-	if capacity == 0 {
-		capacity = unknownCapacity
-	}
 	gap := is.depth - was.depth
-	return max(gap, -gap) <= was.depth/8 && is.clock-was.clock < int64(capacity)/20
+	return max(gap, -gap) <= was.depth/8 && is.clock-was.clock < int64(c.size())/20
 }
 
 // origin is another replica: the latest clock that it told of each model server.
