@@ -10,18 +10,26 @@ import (
 type engine struct {
 	working bool // had requests when last looked at
 	tokens  float64
-	since   time.Time     // when it last moved or began to work
-	stood   time.Duration // how long it worked without moving
+	looked  time.Time
+	stood   time.Duration // how long it had work since its tokens last moved
 }
 
-// observe reads metrics. A text without vLLM's names says nothing.
+// observe reads metrics. A text without vLLM's names says nothing. Time without work does not count, and does not show that
+// the engine is well either: routers that gave up a stalled one leave it idle now and then.
 func (e *engine) observe(text string, now time.Time) {
 	requests, tokens, ok := parse(text)
-	if !ok || requests <= 0 || !e.working || tokens != e.tokens {
-		*e = engine{working: ok && requests > 0, tokens: tokens, since: now}
+	if !ok {
+		*e = engine{}
 		return
 	}
-	e.stood = now.Sub(e.since)
+	working := requests > 0
+	switch {
+	case tokens != e.tokens:
+		e.stood = 0
+	case working && e.working:
+		e.stood += now.Sub(e.looked)
+	}
+	e.working, e.tokens, e.looked = working, tokens, now
 }
 
 // parse sums, over all models, the requests that an engine has and what it computed for requests so far. The names are

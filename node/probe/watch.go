@@ -150,15 +150,19 @@ func (w *watch) stalled(ctx context.Context, t *Target) bool {
 		if a := w.get(ctx, t.URL+"/metrics"); a.state == up {
 			text = a.body
 		}
-		before := w.engine.tokens
+		before := w.engine
 		w.engine.observe(text, now)
-		if w.engine.stood >= w.cfg.Stall {
-			w.stuck = now
-		} else if w.engine.tokens != before {
+		switch {
+		case w.engine.tokens != before.tokens:
 			w.stuck = time.Time{}
+		case w.engine.stood > before.stood && w.engine.stood >= w.cfg.Stall:
+			w.stuck = now
 		}
 	}
-	return !w.stuck.IsZero() && time.Since(w.stuck) < grudge
+	if !w.stuck.IsZero() && time.Since(w.stuck) >= grudge {
+		w.stuck, w.engine.stood = time.Time{}, 0 // believed: it has the whole of Stall again
+	}
+	return !w.stuck.IsZero()
 }
 
 func (w *watch) say(verdict loads.Probe, cause string) {
