@@ -32,12 +32,7 @@ race: ## run the tests with the race detector
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target for a short time (FUZZ=5s)
-	@set -e; for pkg in $$($(GO) list ./...); do \
-	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
-	    echo "fuzz $$pkg $$target"; \
-	    $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZ) $$pkg; \
-	  done; \
-	done
+	@GO="$(GO)" test/fuzz.sh $(FUZZ)
 
 SEEDS ?= 50
 

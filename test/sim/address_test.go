@@ -53,7 +53,7 @@ func TestAddressesChangeOneAfterTheOther(t *testing.T) {
 		neverTwo(w, c)
 		settles(w, "settled", formLimit, c)
 		w.Soon("a write", commitLimit, o.Writes(c.Routers[0]))
-		load := w.Clients(c.Routers, Load{Rate: 20, Over: time.Minute, Stream: 0.5})
+		load := w.Clients(c.Routers, Load{Rate: 8, Over: 40 * time.Second, Stream: 0.5})
 		for _, r := range c.Routers {
 			replace(r)
 			settles(w, "settled after one was replaced", healLimit, c)
@@ -85,7 +85,7 @@ func TestAddressesChangeQuickly(t *testing.T) {
 		neverTwo(w, c)
 		settles(w, "settled", formLimit, c)
 		w.Soon("a write", commitLimit, o.Writes(c.Routers[0]))
-		load := w.Clients(c.Routers, Load{Rate: 20, Over: time.Minute, Stream: 0.5})
+		load := w.Clients(c.Routers, Load{Rate: 8, Over: 40 * time.Second, Stream: 0.5})
 		for _, r := range c.Routers {
 			replace(r)
 			w.Soon("the next is ready", formLimit, r.Ready)

@@ -43,7 +43,7 @@ func survive(w *World, plan Plan, limit time.Duration, tweak ...func(*node.Confi
 	neverTwo(w, c)
 	settles(w, "settled", formLimit, c)
 	healed := w.Do(plan)
-	load := w.Clients(c.Routers, Load{Rate: 10, Over: time.Minute, Stream: 0.5})
+	load := w.Clients(c.Routers, Load{Rate: 5, Over: time.Minute, Stream: 0.5})
 	stop := o.Work(100 * time.Millisecond)
 	healed()
 	// What was paused has its host's time to catch up too: a plan's last fault ends for all at once.

@@ -21,7 +21,7 @@ func TestAllVotersAreLost(t *testing.T) {
 		w.Soon("three subscribers", formLimit, func() bool { return len(c.are("subscriber")) == 3 })
 		left := c.are("subscriber")
 		voters := c.Others(left...)
-		load := w.Clients(c.Routers, Load{Rate: 20, Over: time.Minute, Stream: 0.5})
+		load := w.Clients(c.Routers, Load{Rate: 5, Over: time.Minute, Stream: 0.5})
 		time.Sleep(2 * time.Second)
 		for _, r := range voters {
 			r.Kill()

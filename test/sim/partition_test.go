@@ -14,7 +14,7 @@ func TestAPartitionOfThreeAndTwo(t *testing.T) {
 		neverTwo(w, c)
 		settles(w, "settled", formLimit, c)
 		w.Soon("the first write", commitLimit, o.Writes(c.Routers[0]))
-		load := w.Clients(c.Routers, Load{Rate: 20, Over: 80 * time.Second, Stream: 0.5})
+		load := w.Clients(c.Routers, Load{Rate: 6, Over: 80 * time.Second, Stream: 0.5})
 		two, three := draw(w, c.Routers, 2)
 		time.Sleep(2 * time.Second)
 		cut, began := w.Net.Split(HostsOf(two...), HostsOf(three...)), time.Now()

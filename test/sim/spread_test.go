@@ -114,7 +114,7 @@ func hotHome(at map[string]int) (home string) {
 // The view of eight routers is as good as one router's: no more than a point of requests more overflow, with ten in flight
 // on each server.
 func TestFalseOverflow(t *testing.T) {
-	Run(t, Options{Seeds: 1, Most: 5}, func(w *World) {
+	Run(t, Options{Seeds: 1, Most: 3}, func(w *World) {
 		models := w.Models(spreadServers, coarse)
 		bounded := w.bounded()
 		zipf := func(r *rand.Rand) (string, bool) {

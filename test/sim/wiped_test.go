@@ -85,7 +85,7 @@ func TestVotersAreWipedUnderWrites(t *testing.T) {
 		o := w.Operator(c)
 		neverTwo(w, c)
 		settles(w, "settled", formLimit, c)
-		for range 3 {
+		for range 2 {
 			stop := o.Work(200 * time.Millisecond)
 			two, _ := draw(w, c.Routers, 2)
 			for _, r := range two {
