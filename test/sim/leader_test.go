@@ -33,7 +33,7 @@ func TestTheLeaderIsLostUnderLoad(t *testing.T) {
 				neverTwo(w, c)
 				settles(w, "settled", formLimit, c)
 				w.Soon("the first write", commitLimit, o.Writes(c.Routers[0]))
-				load := w.Clients(c.Routers, Load{Rate: 25, Over: 30 * time.Second, Stream: 0.5})
+				load := w.Clients(c.Routers, Load{Rate: 8, Over: 30 * time.Second, Stream: 0.5})
 				time.Sleep(5 * time.Second)
 				leader, lost := c.Leader(), time.Now()
 				heal := tt.lose(w, c, leader)
