@@ -104,7 +104,7 @@ func (d *draft) checkBackends() {
 			d.fail(path+".id", "want 1 to %d visible ASCII characters", maxLabel)
 		}
 		if msg := checkURL(b.URL); msg != "" {
-			d.fail(path+".url", "%q: %s", b.URL, msg)
+			d.fail(path+".url", "%q: %s", withoutUser(b.URL), msg)
 		}
 		if !(b.Weight > 0 && b.Weight <= maxWeight) {
 			d.fail(path+".weight", "%v: want above 0, at most %v", b.Weight, float64(maxWeight))
@@ -177,6 +177,14 @@ func alnum(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
+// withoutUser hides the name and the password that an address may begin with: errors are logged.
+func withoutUser(url string) string {
+	if at := strings.LastIndexByte(url, '@'); at >= 0 {
+		return "..." + url[at:]
+	}
+	return url
+}
+
 // checkURL returns what is wrong with the address of a model server, or "". Only
 // a scheme, a host and a port are allowed: paths are the client's.
 func checkURL(s string) string {
@@ -186,6 +194,13 @@ func checkURL(s string) string {
 	}
 	if !ok {
 		return "want http:// or https://"
+	}
+	switch i := strings.IndexAny(rest, "/?#@"); {
+	case i < 0:
+	case rest[i] == '@':
+		return "want no user name or password"
+	default:
+		return "want nothing behind the port: a request keeps its own path, such as /v1/chat/completions"
 	}
 	colon := strings.LastIndexByte(rest, ':')
 	if colon < 0 {

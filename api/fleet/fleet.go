@@ -103,6 +103,7 @@ func (e Endpoint) Routing() routing.Endpoint {
 // Routing is the backend in the domain's terms and the given state. The endpoints
 // are those that it can belong to: they give the names that it leaves out.
 func (b Backend) Routing(endpoints []routing.Endpoint, state routing.State) routing.Backend {
+	b.URL = address(b.URL)
 	if b.ID == "" {
 		_, b.ID, _ = strings.Cut(b.URL, "://")
 	}
@@ -117,6 +118,21 @@ func (b Backend) Routing(endpoints []routing.Endpoint, state routing.State) rout
 	return routing.Backend{
 		ID: b.ID, URL: b.URL, Endpoint: b.Endpoint, Variant: b.Variant, Weight: b.Weight, MaxInflight: b.MaxInflight, State: state,
 	}
+}
+
+// address is url with the port that its scheme implies if it names none, and without a slash at the end: one model server
+// has one address, however people write it. What has more to it is left for the domain to refuse.
+func address(url string) string {
+	scheme, host, _ := strings.Cut(url, "://")
+	host = strings.TrimSuffix(host, "/")
+	port := map[string]string{"http": ":80", "https": ":443"}[scheme]
+	if port == "" || host == "" || strings.ContainsAny(host, "/?#@") {
+		return url
+	}
+	if strings.LastIndexByte(host, ':') <= strings.LastIndexByte(host, ']') { // neither has one: both are -1
+		host += port
+	}
+	return scheme + "://" + host
 }
 
 // Routing is the fleet in the domain's terms, its backends in the given state.
@@ -155,12 +171,13 @@ func (f Fleet) CheckURLs() error {
 	var errs []error
 	owner := map[string]int{}
 	for i, b := range f.Backends {
-		if first, taken := owner[b.URL]; taken {
+		url := address(b.URL)
+		if first, taken := owner[url]; taken {
 			errs = append(errs, &routing.ChangeError{
 				Path: fmt.Sprintf("backends[%d].url", i), Msg: fmt.Sprintf("%q is the address of backends[%d] too", b.URL, first),
 			})
 		} else {
-			owner[b.URL] = i
+			owner[url] = i
 		}
 	}
 	return errors.Join(errs...)

@@ -144,6 +144,33 @@ func TestTheOnlyEndpoint(t *testing.T) {
 	}
 }
 
+// A model server has one address, however people write it.
+func TestAddresses(t *testing.T) {
+	for url, want := range map[string]string{
+		"http://h:8000":     "http://h:8000",
+		"http://h:8000/":    "http://h:8000",
+		"http://h":          "http://h:80",
+		"https://h/":        "https://h:443",
+		"http://[::1]":      "http://[::1]:80",
+		"http://[::1]:8000": "http://[::1]:8000",
+		"http://h:8000/v1":  "http://h:8000/v1",
+		"http://u:p@h":      "http://u:p@h",
+		"ftp://h":           "ftp://h",
+		"h:8000":            "h:8000",
+		"http://":           "http://",
+		"":                  "",
+	} {
+		b := Backend{URL: url}.Routing(nil, routing.Active)
+		if b.URL != want {
+			t.Errorf("%q is %q, want %q", url, b.URL, want)
+		}
+	}
+	err := Fleet{Endpoints: []Endpoint{{Name: "x"}}, Backends: []Backend{{URL: "http://h", Weight: 1}, {ID: "b", URL: "http://h:80/", Weight: 1}}}.Validate()
+	if err == nil || !strings.Contains(err.Error(), `backends[1].url: "http://h:80/" is the address of backends[0] too`) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestValidateNamesEveryField(t *testing.T) {
 	err := Fleet{
 		Endpoints: []Endpoint{{Name: "x", Variants: []Variant{{Name: "v", Weight: 1, Routing: Routing{Strategy: "BEST"}}}}},

@@ -131,7 +131,7 @@ func TestApplyRefusesFilesThatAreNotAFleet(t *testing.T) {
 	for text, want := range map[string]string{
 		"api: {listen: x}\nbackends: []\n": "line 1: api: unknown field\na file to apply holds endpoints and backends, and nothing else",
 		"backends: [{ulr: x}]":             "line 1: backends[0].ulr: unknown field; did you mean url?",
-		"backends: [{url: 'http://h'}]":    "backends[h].url: \"http://h\": want host:port",
+		"backends: [{url: 'http://h/v1'}]": "backends[h/v1].url: \"http://h/v1\": want nothing behind the port",
 		"{}":                               "the fleet is empty",
 	} {
 		if code, out, errOut := cli(t, text, "apply", "-f", "-", "--admin", url); code != exitFailed || !strings.Contains(errOut, want) {
