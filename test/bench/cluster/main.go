@@ -13,10 +13,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/warmring/warmring/test/bench/sheet"
 )
@@ -24,10 +22,7 @@ import (
 // routerCommand is the first argument that turns this program into a router.
 const routerCommand = "router"
 
-var (
-	errUsage = errors.New("wrong usage")
-	errGate  = errors.New("gates not reached")
-)
+var errGate = errors.New("gates not reached")
 
 type options struct {
 	quick bool
@@ -37,20 +32,7 @@ type options struct {
 	gate  bool
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout)
-	stop()
-	switch {
-	case err == nil, errors.Is(err, flag.ErrHelp):
-	case errors.Is(err, errUsage):
-		fmt.Fprintln(os.Stderr, "cluster:", err)
-		os.Exit(2)
-	default:
-		fmt.Fprintln(os.Stderr, "cluster:", err)
-		os.Exit(1)
-	}
-}
+func main() { os.Exit(sheet.Main("cluster", os.Args[1:], os.Stdout, os.Stderr, run)) }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) == 2 && args[0] == routerCommand {
@@ -92,17 +74,17 @@ func parseOptions(args []string) (options, error) {
 		if errors.Is(err, flag.ErrHelp) {
 			return o, err
 		}
-		return o, fmt.Errorf("%w: %w", errUsage, err)
+		return o, fmt.Errorf("%w: %w", sheet.ErrUsage, err)
 	}
 	if f.NArg() > 0 {
-		return o, fmt.Errorf("%w: there are no arguments but flags", errUsage)
+		return o, fmt.Errorf("%w: there are no arguments but flags", sheet.ErrUsage)
 	}
 	if !(o.rate > 0 && o.rate <= 100_000) {
-		return o, fmt.Errorf("%w: -rate %v: must be above 0 and at most 100000", errUsage, o.rate)
+		return o, fmt.Errorf("%w: -rate %v: must be above 0 and at most 100000", sheet.ErrUsage, o.rate)
 	}
 	for name := range strings.SplitSeq(*only, ",") {
 		if name = strings.TrimSpace(name); !slices.Contains(names, name) {
-			return o, fmt.Errorf("%w: -only: %q is not one of %s", errUsage, name, strings.Join(names, ", "))
+			return o, fmt.Errorf("%w: -only: %q is not one of %s", sheet.ErrUsage, name, strings.Join(names, ", "))
 		}
 		o.only = append(o.only, name)
 	}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/warmring/warmring/test/bench/sheet"
 )
 
 func TestPercentile(t *testing.T) {
@@ -65,8 +67,8 @@ func TestReadWaits(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for _, args := range [][]string{{"-only", "nothing"}, {"-rate", "0"}, {"-rate", "NaN"}, {"more"}} {
-		if _, err := parseOptions(args); !errors.Is(err, errUsage) {
-			t.Errorf("%q: %v, want %v", args, err, errUsage)
+		if _, err := parseOptions(args); !errors.Is(err, sheet.ErrUsage) {
+			t.Errorf("%q: %v, want %v", args, err, sheet.ErrUsage)
 		}
 	}
 	o, err := parseOptions([]string{"-quick", "-only", "view, keys"})

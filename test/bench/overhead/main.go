@@ -13,10 +13,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/warmring/warmring/test/bench/sheet"
@@ -25,10 +23,7 @@ import (
 // backendCommand is the first argument that turns this program into the backend.
 const backendCommand = "backend"
 
-var (
-	errUsage = errors.New("wrong usage")
-	errGate  = errors.New("gates not passed")
-)
+var errGate = errors.New("gates not passed")
 
 type options struct {
 	rounds  int
@@ -40,20 +35,7 @@ type options struct {
 	require bool
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout)
-	stop()
-	switch {
-	case err == nil, errors.Is(err, flag.ErrHelp):
-	case errors.Is(err, errUsage):
-		fmt.Fprintln(os.Stderr, "overhead:", err)
-		os.Exit(2)
-	default:
-		fmt.Fprintln(os.Stderr, "overhead:", err)
-		os.Exit(1)
-	}
-}
+func main() { os.Exit(sheet.Main("overhead", os.Args[1:], os.Stdout, os.Stderr, run)) }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) > 0 && args[0] == backendCommand {
@@ -93,7 +75,7 @@ func parseOptions(args []string) (options, error) {
 		if errors.Is(err, flag.ErrHelp) {
 			return o, err
 		}
-		return o, fmt.Errorf("%w: %w", errUsage, err)
+		return o, fmt.Errorf("%w: %w", sheet.ErrUsage, err)
 	}
 	var err1, err2 error
 	o.targets, err1 = choose("-targets", *targets+","+direct, allTargets())
@@ -102,7 +84,7 @@ func parseOptions(args []string) (options, error) {
 		return o, err
 	}
 	if o.rounds < 1 || o.slice < 10*time.Millisecond || f.NArg() > 0 {
-		return o, fmt.Errorf("%w: -rounds is at least 1, -slice at least 10ms, and there are no other arguments", errUsage)
+		return o, fmt.Errorf("%w: -rounds is at least 1, -slice at least 10ms, and there are no other arguments", sheet.ErrUsage)
 	}
 	return o, nil
 }
@@ -117,7 +99,7 @@ func choose(flagName, list string, known []string) ([]string, error) {
 	for i, name := range wanted {
 		wanted[i] = strings.TrimSpace(name)
 		if !slices.Contains(known, wanted[i]) {
-			return nil, fmt.Errorf("%w: %s: %q is not one of %s", errUsage, flagName, wanted[i], strings.Join(known, ", "))
+			return nil, fmt.Errorf("%w: %s: %q is not one of %s", sheet.ErrUsage, flagName, wanted[i], strings.Join(known, ", "))
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(known), func(name string) bool { return !slices.Contains(wanted, name) }), nil

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/warmring/warmring/test/bench/sheet"
 )
 
 func TestParseOptions(t *testing.T) {
@@ -22,7 +24,7 @@ func TestParseOptions(t *testing.T) {
 	for _, args := range [][]string{
 		{"-targets", "caddy"}, {"-only", ""}, {"-rounds", "0"}, {"-slice", "1ms"}, {"extra"}, {"-nonsense"},
 	} {
-		if _, err := parseOptions(args); !errors.Is(err, errUsage) {
+		if _, err := parseOptions(args); !errors.Is(err, sheet.ErrUsage) {
 			t.Errorf("%v: error %v, want wrong usage", args, err)
 		}
 	}

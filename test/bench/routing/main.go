@@ -7,19 +7,14 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/warmring/warmring/test/bench/sheet"
 )
 
-var (
-	errUsage = errors.New("wrong usage")
-	errGate  = errors.New("gates missed")
-)
+var errGate = errors.New("gates missed")
 
 type options struct {
 	seeds     []uint64
@@ -34,20 +29,7 @@ type options struct {
 	out       string
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout)
-	stop()
-	switch {
-	case err == nil, errors.Is(err, flag.ErrHelp):
-	case errors.Is(err, errUsage):
-		fmt.Fprintln(os.Stderr, "routing:", err)
-		os.Exit(2)
-	default:
-		fmt.Fprintln(os.Stderr, "routing:", err)
-		os.Exit(1)
-	}
-}
+func main() { os.Exit(sheet.Main("routing", os.Args[1:], os.Stdout, os.Stderr, run)) }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	o, err := parseOptions(args)
@@ -106,38 +88,38 @@ func parseOptions(args []string) (*options, error) {
 		if errors.Is(err, flag.ErrHelp) {
 			return o, err
 		}
-		return o, fmt.Errorf("%w: %w", errUsage, err)
+		return o, fmt.Errorf("%w: %w", sheet.ErrUsage, err)
 	}
 	o.workloads, o.policies = list(*workloads), list(*policies)
 	for _, s := range list(*seeds) {
 		n, err := strconv.ParseUint(s, 10, 64)
 		if err != nil {
-			return o, fmt.Errorf("%w: -seeds %s: want numbers from 0 on", errUsage, s)
+			return o, fmt.Errorf("%w: -seeds %s: want numbers from 0 on", sheet.ErrUsage, s)
 		}
 		o.seeds = append(o.seeds, n)
 	}
 	for _, s := range list(*routers) {
 		n, err := strconv.Atoi(s)
 		if err != nil || n < 1 || n > 1000 {
-			return o, fmt.Errorf("%w: -routers %s: want 1 to 1000", errUsage, s)
+			return o, fmt.Errorf("%w: -routers %s: want 1 to 1000", sheet.ErrUsage, s)
 		}
 		o.routers = append(o.routers, n)
 	}
 	switch {
 	case f.NArg() > 0:
-		return o, fmt.Errorf("%w: there are no arguments but flags", errUsage)
+		return o, fmt.Errorf("%w: there are no arguments but flags", sheet.ErrUsage)
 	case len(o.seeds) == 0:
-		return o, fmt.Errorf("%w: -seeds: at least one", errUsage)
+		return o, fmt.Errorf("%w: -seeds: at least one", sheet.ErrUsage)
 	case !(o.length >= 0 && o.length <= 10):
-		return o, fmt.Errorf("%w: -length %v: want 0 to 10", errUsage, o.length)
+		return o, fmt.Errorf("%w: -length %v: want 0 to 10", sheet.ErrUsage, o.length)
 	case o.links.gap <= 0 || o.links.delay < 0:
-		return o, fmt.Errorf("%w: -gap must be above 0 and -delay not below", errUsage)
+		return o, fmt.Errorf("%w: -gap must be above 0 and -delay not below", sheet.ErrUsage)
 	}
 	if o.short {
 		o.seeds = o.seeds[:1]
 	}
 	if err := o.check(); err != nil {
-		return o, fmt.Errorf("%w: %w", errUsage, err)
+		return o, fmt.Errorf("%w: %w", sheet.ErrUsage, err)
 	}
 	return o, nil
 }

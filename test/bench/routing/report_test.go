@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/warmring/warmring/test/bench/sheet"
 )
 
 func TestAverage(t *testing.T) {
@@ -54,7 +56,7 @@ func TestOptions(t *testing.T) {
 	for _, args := range []string{
 		"-seeds x", "-seeds ,", "-routers 0", "-routers x", "-workloads z", "-policies z", "-length -1", "-length NaN", "-gap 0", "-delay -1s", "more",
 	} {
-		if _, err := parseOptions(strings.Fields(args)); !errors.Is(err, errUsage) {
+		if _, err := parseOptions(strings.Fields(args)); !errors.Is(err, sheet.ErrUsage) {
 			t.Errorf("%s: %v", args, err)
 		}
 	}
