@@ -73,7 +73,7 @@ func (w *workloadFlags) config(duration time.Duration) (load.Config, error) {
 		if errors.Is(err, workload.ErrNoTrace) {
 			return load.Config{}, usagef("--trace is needed: the file that %s replays", w.name)
 		}
-		return load.Config{}, err
+		return load.Config{}, fmt.Errorf("--trace: %w", err)
 	}
 	o.Length = duration.Seconds() / usual.End.Seconds()
 	if usual.Clients > 0 {

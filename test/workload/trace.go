@@ -55,25 +55,34 @@ func (m *maker) read(from io.Reader) error {
 	s.Block = traceBlock
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
+	for n := 1; lines.Scan(); n++ {
 		if len(lines.Bytes()) == 0 {
 			continue
 		}
 		var r traced
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			return err
+		err := json.Unmarshal(lines.Bytes(), &r)
+		if err == nil && r.InputLength <= 0 {
+			err = errors.New("it has no input_length")
+		}
+		if err != nil {
+			return fmt.Errorf("line %d is not a request of such a trace: %w", n, err)
 		}
 		at := time.Duration(r.Timestamp*float64(time.Millisecond)) + time.Duration(m.Float64()*float64(traceBin))
 		at = time.Duration(float64(at) / (traceSpeed * m.o.Rate))
 		s.Sessions = append(s.Sessions, Session{at, []Turn{m.traced(&r)}})
 	}
 	slices.SortStableFunc(s.Sessions, func(a, b Session) int { return cmp.Compare(a.Start, b.Start) })
-	if n := len(s.Sessions); n > 0 {
-		s.Sessions = s.Sessions[:max(1, int(float64(n)*min(1, m.o.Length)))]
-		s.End = s.Sessions[len(s.Sessions)-1].Start
-		s.Warm = time.Duration(traceWarm * float64(s.End))
+	if err := lines.Err(); err != nil {
+		return err
 	}
-	return lines.Err()
+	n := len(s.Sessions)
+	if n == 0 {
+		return errors.New("there is no request in it")
+	}
+	s.Sessions = s.Sessions[:max(1, int(float64(n)*min(1, m.o.Length)))]
+	s.End = s.Sessions[len(s.Sessions)-1].Start
+	s.Warm = time.Duration(traceWarm * float64(s.End))
+	return nil
 }
 
 // traced makes a turn of a line of the trace. What follows the prompt's last full block is nobody else's, and nothing of the

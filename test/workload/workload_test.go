@@ -252,11 +252,13 @@ func TestErrors(t *testing.T) {
 		t.Errorf("missing trace: %v", err)
 	}
 	file := filepath.Join(t.TempDir(), "bad")
-	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := New("e1", Options{Trace: file}); err == nil || !strings.Contains(err.Error(), file) {
-		t.Errorf("a trace that is none: %v", err)
+	for text, says := range map[string]string{"": "no request in it", "\n{": "line 2", `{"prompt":"x"}`: "line 1 is not a request of such a trace: it has no input_length"} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := New("e1", Options{Trace: file}); err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), says) {
+			t.Errorf("a trace that is %q: %v", text, err)
+		}
 	}
 }
 
