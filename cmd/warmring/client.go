@@ -16,8 +16,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// maxAnswer bounds what is read from a router, in bytes.
-const maxAnswer = 64 << 20
+const (
+	maxAnswer     = 64 << 20 // bytes that are read from a router
+	answerTimeout = 30 * time.Second
+)
 
 // client asks a router's admin listener.
 type client struct {
@@ -69,9 +71,9 @@ func (c *client) do(ctx context.Context, method, path string, body []byte) ([]by
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	limited, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(c.admin, "/")+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(limited, method, strings.TrimRight(c.admin, "/")+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +87,7 @@ func (c *client) do(ctx context.Context, method, path string, body []byte) ([]by
 	defer transport.CloseIdleConnections()
 	resp, err := (&http.Client{Transport: transport}).Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("no router answers at %s: %w; is one running there? --admin names another", c.admin, errors.Unwrap(err))
+		return nil, c.unanswered(ctx, err)
 	}
 	defer func() { _ = resp.Body.Close() }() // it was read to the end
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
@@ -93,7 +95,7 @@ func (c *client) do(ctx context.Context, method, path string, body []byte) ([]by
 		return nil, fmt.Errorf("the router's answer broke off: %w", err)
 	}
 	if resp.StatusCode/100 != 2 {
-		return nil, refusal(resp.Status, answer)
+		return nil, c.refusal(resp, answer)
 	}
 	return answer, nil
 }
@@ -109,15 +111,34 @@ func (c *client) token() (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// refusal is the router's own words, where there are any.
-func refusal(status string, body []byte) error {
+// unanswered is why a request that began under ctx got no answer, and what to do.
+func (c *client) unanswered(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("asking the router at %s: %w", c.admin, ctx.Err())
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("the router at %s gave no answer within %s; --admin names another", c.admin, answerTimeout)
+	}
+	return fmt.Errorf("no router answers at %s: %w; is one running there? --admin names another", c.admin, errors.Unwrap(err))
+}
+
+// refusal is the router's own words, where there are any, and what to do.
+func (c *client) refusal(resp *http.Response, body []byte) error {
 	var said struct {
 		Error struct {
 			Message string `json:"message"`
 		} `json:"error"`
 	}
-	if json.Unmarshal(body, &said) == nil && said.Error.Message != "" {
-		return fmt.Errorf("the router answered %s: %s", status, said.Error.Message)
+	words, advice := string(bytes.TrimSpace(body[:min(len(body), 500)])), ""
+	own := json.Unmarshal(body, &said) == nil && said.Error.Message != ""
+	if own {
+		words = said.Error.Message
 	}
-	return fmt.Errorf("the router answered %s: %s", status, bytes.TrimSpace(body[:min(len(body), 500)]))
+	switch {
+	case resp.StatusCode == http.StatusUnauthorized:
+		advice = "; --token-file names the file with the admin token, or WARMRING_ADMIN_TOKEN holds it"
+	case resp.StatusCode == http.StatusNotFound && (!own || strings.HasPrefix(words, "no such route")):
+		advice = "; --admin must be the admin listener of a router, not its API"
+	}
+	return fmt.Errorf("the router at %s answered %s: %s%s", c.admin, resp.Status, words, advice)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"net"
 	"net/http"
@@ -125,8 +126,33 @@ func TestATokenFile(t *testing.T) {
 	if code, _, errOut := cli(t, "", "status", "--admin", router, "--token-file", file); code != exitDone {
 		t.Errorf("with the token: exit code %d: %s", code, errOut)
 	}
-	if code, _, errOut := cli(t, "", "status", "--admin", router); code != exitFailed || !strings.Contains(errOut, "missing token") {
+	if code, _, errOut := cli(t, "", "status", "--admin", router); code != exitFailed || !strings.Contains(errOut, "missing token; --token-file names") {
 		t.Errorf("without a token: exit code %d: %s", code, errOut)
+	}
+}
+
+// TestNotAnAdminListener: what is no admin listener is told from one that does not know a backend.
+func TestNotAnAdminListener(t *testing.T) {
+	for text, not := range map[string]bool{
+		`{"error":{"message":"no such route: /admin/v1/status"}}`: true,
+		"404 page not found":                       true,
+		`{"error":{"message":"no backend \"a\""}}`: false,
+	} {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, text, http.StatusNotFound) }))
+		code, _, errOut := cli(t, "", "status", "--admin", srv.URL)
+		srv.Close()
+		if code != exitFailed || !strings.Contains(errOut, "the router at "+srv.URL+" answered 404") || strings.Contains(errOut, "must be the admin listener") != not {
+			t.Errorf("%s: exit code %d: %s", text, code, errOut)
+		}
+	}
+	c := client{admin: "http://h"}
+	if err := c.unanswered(t.Context(), context.DeadlineExceeded); !strings.Contains(err.Error(), "no answer within 30s; --admin") {
+		t.Error(err)
+	}
+	stopped, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := c.unanswered(stopped, context.Canceled); !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "is one running") {
+		t.Error(err)
 	}
 }
 
