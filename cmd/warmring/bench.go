@@ -5,9 +5,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -98,6 +99,12 @@ func (b *bench) run(cmd *cobra.Command) error {
 	if err := b.validate(); err != nil {
 		return err
 	}
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup does
+		// A terminal that is closed must not leave the fleet with a strategy that was only tried.
+		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
+		defer stop()
+		cmd.SetContext(ctx)
+	}
 	runs, err := b.runs()
 	if err != nil {
 		return err
@@ -105,13 +112,11 @@ func (b *bench) run(cmd *cobra.Command) error {
 	if _, err := b.work.config(b.duration); err != nil {
 		return err
 	}
-	if err := errors.Join(writable(b.jsonFile), writable(b.htmlFile)); err != nil {
+	if err := errors.Join(writable("--json", b.jsonFile), writable("--html", b.htmlFile)); err != nil {
 		return err
 	}
-	for i := range runs {
-		if err := runs[i].target.Check(cmd.Context()); err != nil {
-			return b.hint(err)
-		}
+	if err := b.check(cmd, runs); err != nil {
+		return err
 	}
 	report := load.Report{Started: time.Now(), Machine: sheet.ThisMachine(), Setup: b.settings(&runs[0].target), Runs: []load.Summary{}}
 	if len(b.strategies) == 0 {
@@ -119,7 +124,27 @@ func (b *bench) run(cmd *cobra.Command) error {
 	} else {
 		err = b.compare(cmd, runs, &report)
 	}
+	if missing := len(runs) - len(report.Runs); missing > 0 && cmd.Context().Err() != nil {
+		cmd.PrintErrf("stopped: %d of %d runs were not begun\n", missing, len(runs))
+	}
 	return errors.Join(err, b.publish(cmd, &report))
+}
+
+// check asks each target once. All strategies have the same one.
+func (b *bench) check(cmd *cobra.Command, runs []benchRun) error {
+	line := newLiveLine(cmd.ErrOrStderr())
+	defer line.clear()
+	for i := range runs {
+		if i > 0 && len(b.strategies) > 0 {
+			runs[i].target = runs[0].target
+			continue
+		}
+		line.show("the first request to %s", strings.Join(runs[i].target.Bases, ", "))
+		if err := runs[i].target.Check(cmd.Context()); err != nil {
+			return benchAdvice(err)
+		}
+	}
+	return nil
 }
 
 // runs are what the flags ask for: one for each target, or for each strategy of the only target.
@@ -128,7 +153,7 @@ func (b *bench) runs() ([]benchRun, error) {
 	for _, text := range b.urls {
 		name, list, named := strings.Cut(text, "=")
 		if !named || strings.Contains(name, "/") { // the = of a URL
-			name, list = text, text
+			name, list = strings.ReplaceAll(text, "http://", ""), text
 		}
 		to := load.Target{Model: b.model, Key: b.key()}
 		for one := range strings.SplitSeq(list, ",") {
@@ -162,25 +187,6 @@ func (b *bench) key() string {
 	return os.Getenv(b.keyEnv)
 }
 
-// hint adds the flags to what the first request told.
-func (b *bench) hint(err error) error {
-	if errors.Is(err, load.ErrUnreachable) {
-		return fmt.Errorf("%w --url names another; warmring demo starts a cluster to try", err)
-	}
-	if errors.Is(err, load.ErrAmbiguous) {
-		return fmt.Errorf("%w with --model", err)
-	}
-	if status, ok := errors.AsType[*load.StatusError](err); ok {
-		switch status.Code {
-		case http.StatusUnauthorized, http.StatusForbidden:
-			return fmt.Errorf("%w; --api-key-env names the environment variable that holds it", err)
-		case http.StatusNotFound:
-			return fmt.Errorf("%w; --url and --model name others", err)
-		}
-	}
-	return err
-}
-
 // measure makes one run after the other, until ctx ends; prepare comes before each and may be nil.
 func (b *bench) measure(cmd *cobra.Command, runs []benchRun, report *load.Report, prepare func(context.Context, *benchRun) ([]string, error)) error {
 	ctx := cmd.Context()
@@ -196,8 +202,8 @@ func (b *bench) measure(cmd *cobra.Command, runs []benchRun, report *load.Report
 		if err != nil {
 			return err
 		}
-		name := fmt.Sprintf("%d/%d %s", i+1, len(runs), runs[i].name)
-		summary, err := b.one(ctx, &runs[i], newBenchProgress(cmd.ErrOrStderr(), name, b.duration), servers)
+		place := fmt.Sprintf("%d/%d", i+1, len(runs))
+		summary, err := b.one(ctx, &runs[i], newBenchProgress(cmd.ErrOrStderr(), place, runs[i].name, b.duration), servers)
 		if err != nil {
 			return err
 		}
@@ -254,7 +260,7 @@ func (b *bench) publish(cmd *cobra.Command, report *load.Report) error {
 			return err
 		}
 	}
-	return errors.Join(err, errors.New("no request was answered"))
+	return errors.Join(err, errors.New("no request was answered; what is below the table says why"))
 }
 
 func saveHTML(file string, report *load.Report) error {
@@ -265,14 +271,14 @@ func saveHTML(file string, report *load.Report) error {
 	return errors.Join(report.WriteHTML(f), f.Close())
 }
 
-// writable fails before the runs if a file could not be written after them. What is in it stays until then.
-func writable(file string) error {
+// writable fails before the runs if a flag's file could not be written after them. What is in it stays until then.
+func writable(flag, file string) error {
 	if file == "" {
 		return nil
 	}
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", flag, err)
 	}
 	return f.Close()
 }

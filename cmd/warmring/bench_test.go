@@ -7,9 +7,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,7 +19,6 @@ import (
 
 	"github.com/warmring/warmring/api/admin"
 	"github.com/warmring/warmring/api/fleet"
-	"github.com/warmring/warmring/test/load"
 	"github.com/warmring/warmring/test/modelserver"
 	"github.com/warmring/warmring/test/modelserver/mstest"
 )
@@ -160,6 +161,36 @@ func TestBenchRestoresWhenStopped(t *testing.T) {
 	}
 }
 
+// TestBenchRestoresAtSignals has a real process.
+func TestBenchRestoresAtSignals(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
+		a := newTuned()
+		cmd := exec.CommandContext(t.Context(), exe, benchArgs(t, a, "--duration 1h --scale 0.1 --strategies RANDOM,LEAST_OUTSTANDING_REQUESTS")...)
+		cmd.Env = append(os.Environ(), "WARMRING_TEST_MAIN=1")
+		errOut := &watched{text: make(chan string, 1000)}
+		cmd.Stderr = errOut
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		errOut.until(t, "1/2 RANDOM: begins")
+		if err := cmd.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait() // whether a request was answered by then is not known
+		text := errOut.until(t, "stopped: 1 of 2 runs were not begun")
+		if !strings.Contains(text, "After kill -9, do it with:\n  printf ") || !strings.Contains(text, "has its former strategy again: "+formerPolicies) {
+			t.Errorf("%v: %s", signal, text)
+		}
+		if diff := cmp.Diff([]string{"main RANDOM, green RANDOM", formerPolicies}, a.puts); diff != "" {
+			t.Errorf("%v: %s", signal, diff)
+		}
+	}
+}
+
 func TestBenchRestoresAfterARefusal(t *testing.T) {
 	a := newTuned()
 	a.refuse = func(puts int) bool {
@@ -201,8 +232,8 @@ func TestBenchRefuses(t *testing.T) {
 	}{
 		{"--url " + closed, exitUsage, "must be a URL such as"},
 		{"--url http://" + closed, exitFailed, "no server answers at http://" + closed + "/v1"},
-		{"--model gpt --url " + url, exitFailed, "its models are: demo; --url and --model"},
-		{"--url " + two, exitFailed, "has 2 models (demo, sql): one must be named with --model"},
+		{"--model gpt --url " + url, exitFailed, "its models are: demo\nName one with --model"},
+		{"--url " + two, exitFailed, "which model is not clear: it has demo, sql\nName one with --model"},
 		{"--workload z", exitUsage, "must be one of a1, a2"},
 		{"--workload fleet-a", exitUsage, "must be one of a1, a2"},
 		{"--workload e1 --url " + url, exitUsage, "--trace is needed"},
@@ -212,7 +243,8 @@ func TestBenchRefuses(t *testing.T) {
 		{"--duration 0s", exitUsage, "--duration 0s"},
 		{"--warm-up 1h", exitUsage, "--warm-up 1h"},
 		{"--api-key-env NO_KEY", exitUsage, "NO_KEY"},
-		{"--json nowhere/b.json", exitFailed, "nowhere/b.json"},
+		{"--workload e1 --trace nowhere --url " + url, exitFailed, "--trace: open nowhere"},
+		{"--json nowhere/b.json", exitFailed, "--json: open nowhere/b.json"},
 		{"--strategies FASTEST", exitUsage, "FASTEST"},
 		{"--strategies RANDOM:5", exitUsage, "only PREFIX_AWARE has a length"},
 		{"--strategies PREFIX_AWARE:7", exitUsage, "must be auto or 1024 to 65536"},
@@ -223,6 +255,35 @@ func TestBenchRefuses(t *testing.T) {
 		if code != tc.code || !strings.Contains(errOut, tc.says) {
 			t.Errorf("bench %s: exit code %d, want %d with %q; %s", tc.args, code, tc.code, tc.says, errOut)
 		}
+	}
+}
+
+// TestBenchTellsHowToUndo: what it prints before it changes anything restores the endpoint also after kill -9.
+func TestBenchTellsHowToUndo(t *testing.T) {
+	a := newTuned()
+	a.endpoint.Aliases = []string{"it's"}
+	before := a.endpoint
+	listener := httptest.NewServer(a)
+	defer listener.Close()
+	c := client{admin: listener.URL, tokenFile: "a token"}
+	line, err := c.undo(&before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := " | warmring apply -f - --admin '" + listener.URL + "' --token-file 'a token'"; !strings.HasSuffix(line, want) {
+		t.Errorf("%s does not end with %s", line, want)
+	}
+	fleet, _, _ := strings.Cut(line, " | ")
+	text, err := exec.CommandContext(t.Context(), "sh", "-c", fleet).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.endpoint = admin.EndpointStatus{}
+	if code, _, errOut := cli(t, string(text), "apply", "-f", "-", "--admin", listener.URL); code != exitDone {
+		t.Fatalf("exit code %d: %s", code, errOut)
+	}
+	if diff := cmp.Diff(before, a.endpoint); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -259,23 +320,5 @@ func TestBenchScriptScales(t *testing.T) {
 	}
 	if r := float64(sizes[1]) / float64(sizes[0.1]); r < 9 || r > 11 {
 		t.Errorf("%v bytes: want ten times as many at 1", sizes)
-	}
-}
-
-func TestBenchProgress(t *testing.T) {
-	var out bytes.Buffer
-	state := load.Progress{Elapsed: 3 * time.Second, Done: 9, Errors: 1, InFlight: 4, Prompt: 200, Cached: 50, MeanFirstToken: 80 * time.Millisecond}
-	p := &benchProgress{out: &out, name: "1/2 RANDOM", duration: time.Minute, terminal: true}
-	p.show(state)
-	p.end(&load.Summary{Requests: 10, Mean: 81})
-	want := "\r\x1b[K1/2 RANDOM: 3s/1m0s, 9 done, 1 failed, 4 in flight, mean TTFT 80ms, hit 25.0 %\r\x1b[K1/2 RANDOM: 10 requests, mean TTFT 81 ms\n"
-	if out.String() != want {
-		t.Errorf("got %q, want %q", out.String(), want)
-	}
-	out.Reset()
-	p = newBenchProgress(&out, "1/2 RANDOM", time.Minute)
-	p.show(state)
-	if want := "1/2 RANDOM: begins, 1m0s\n"; out.String() != want {
-		t.Errorf("not a terminal: got %q, want %q", out.String(), want)
 	}
 }

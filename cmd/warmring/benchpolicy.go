@@ -56,12 +56,19 @@ func (b *bench) compare(cmd *cobra.Command, runs []benchRun, report *load.Report
 	if err != nil {
 		return err
 	}
+	undo, err := b.admin.undo(&before)
+	if err != nil {
+		return err
+	}
+	cmd.PrintErrf("%s gets its present strategy back at the end: %s. After kill -9, do it with:\n  %s\n",
+		before.Name, policiesOf(before), undo)
 	defer func() {
 		// Also after Ctrl-C: the fleet must not keep a policy that was only tried.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), policyRestore)
 		defer cancel()
 		if restoreErr := b.admin.restore(ctx, before); restoreErr != nil {
-			err = errors.Join(err, fmt.Errorf("the former strategy of %s (%s) could not be restored: %w", before.Name, policiesOf(before), restoreErr))
+			err = errors.Join(err, fmt.Errorf("the former strategy of %s (%s) could not be restored: %w\nDo it with:\n  %s",
+				before.Name, policiesOf(before), restoreErr, undo))
 			return
 		}
 		cmd.PrintErrf("%s has its former strategy again: %s\n", before.Name, policiesOf(before))
@@ -97,17 +104,7 @@ func (c *client) setPolicies(ctx context.Context, name string, of func(variant s
 	if err != nil {
 		return err
 	}
-	e := fleet.Endpoint{Name: now.Name, Aliases: now.Aliases, Adapters: now.Adapters}
-	for _, v := range now.Variants {
-		p, ok := of(v.Name)
-		if !ok {
-			if p, err = policyOf(&v); err != nil {
-				return err
-			}
-		}
-		e.Variants = append(e.Variants, fleet.Variant{Name: v.Name, Weight: v.Weight, Routing: p})
-	}
-	body, err := json.Marshal(fleet.Fleet{Endpoints: []fleet.Endpoint{e}, Backends: []fleet.Backend{}})
+	body, err := withPolicies(&now, of)
 	if err != nil {
 		return err
 	}
@@ -121,6 +118,38 @@ func (c *client) setPolicies(ctx context.Context, name string, of func(variant s
 	}
 	return c.untilAllHave(ctx, applied.Epoch)
 }
+
+// withPolicies is an endpoint as the admin API takes it. Variants for which of has nothing have the policy that they show.
+func withPolicies(now *admin.EndpointStatus, of func(variant string) (policy, bool)) ([]byte, error) {
+	e := fleet.Endpoint{Name: now.Name, Aliases: now.Aliases, Adapters: now.Adapters}
+	for _, v := range now.Variants {
+		p, ok := of(v.Name)
+		if !ok {
+			var err error
+			if p, err = policyOf(&v); err != nil {
+				return nil, err
+			}
+		}
+		e.Variants = append(e.Variants, fleet.Variant{Name: v.Name, Weight: v.Weight, Routing: p})
+	}
+	return json.Marshal(fleet.Fleet{Endpoints: []fleet.Endpoint{e}, Backends: []fleet.Backend{}})
+}
+
+// undo is a line for a shell that gives an endpoint the policies that it has now. It is for those who cannot call restore any more.
+func (c *client) undo(now *admin.EndpointStatus) (string, error) {
+	body, err := withPolicies(now, func(string) (policy, bool) { return policy{}, false })
+	if err != nil {
+		return "", err
+	}
+	line := "printf %s " + shellQuote(string(body)) + " | warmring apply -f - --admin " + shellQuote(c.admin)
+	if c.tokenFile != "" {
+		line += " --token-file " + shellQuote(c.tokenFile)
+	}
+	return line, nil
+}
+
+// shellQuote makes one word of a text, in any shell of POSIX.
+func shellQuote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 // restore gives the variants the policies that they had. It writes nothing where they have them.
 func (c *client) restore(ctx context.Context, before admin.EndpointStatus) error {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/warmring/warmring/test/load"
@@ -10,48 +11,76 @@ import (
 
 // benchProgress tells how far a run is: on a terminal in one line that changes, elsewhere at its begin and end.
 type benchProgress struct {
-	out      io.Writer
-	name     string
-	duration time.Duration
-	terminal bool
+	line     liveLine
 	colours  colours
+	place    string        // of the run among all, such as 1/4; may be empty
+	name     string        // of the run
+	duration time.Duration // of the run; 0: it ends when total requests are done
+	total    int
 }
 
-func newBenchProgress(out io.Writer, name string, duration time.Duration) *benchProgress {
-	p := &benchProgress{out: out, name: name, duration: duration, terminal: isTerminal(out)}
-	p.colours = palette(p.terminal)
-	if !p.terminal {
-		p.say("%s: begins, %s\n", name, duration)
+func newBenchProgress(out io.Writer, place, name string, duration time.Duration) *benchProgress {
+	p := &benchProgress{line: newLiveLine(out), place: place, name: name, duration: duration}
+	p.colours = palette(p.line.terminal)
+	if !p.line.terminal {
+		p.say("%s %s: begins, %s\n", place, name, duration)
 	}
 	return p
 }
 
 // say has nowhere to tell its own failure.
-func (p *benchProgress) say(format string, args ...any) { _, _ = fmt.Fprintf(p.out, format, args...) }
-
-func (p *benchProgress) show(s load.Progress) {
-	if !p.terminal {
-		return
-	}
-	failed := ""
-	if s.Errors > 0 {
-		failed = p.colours.red(fmt.Sprintf(", %d failed", s.Errors))
-	}
-	hit := ""
-	if s.Prompt > 0 {
-		hit = fmt.Sprintf(", hit %.1f %%", 100*float64(s.Cached)/float64(s.Prompt))
-	}
-	p.say("\r\x1b[K%s: %s/%s, %d done%s, %d in flight, mean TTFT %s%s", p.name, s.Elapsed.Round(time.Second), p.duration,
-		s.Done, failed, s.InFlight, s.MeanFirstToken.Round(time.Millisecond), hit)
+func (p *benchProgress) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(p.line.out, format, args...)
 }
 
-func (p *benchProgress) end(s *load.Summary) {
-	if p.terminal {
-		p.say("\r\x1b[K")
-	}
-	failed := ""
+// show has the name last: it is what a narrow terminal can do without.
+func (p *benchProgress) show(s load.Progress) {
+	parts := []string{strings.TrimSpace(p.place + " " + p.left(&s)), p.done(&s)}
 	if s.Errors > 0 {
-		failed = p.colours.red(fmt.Sprintf(", %d failed", s.Errors))
+		parts = append(parts, p.failed(s.Errors))
 	}
-	p.say("%s: %d requests%s, mean TTFT %.0f ms\n", p.name, s.Requests, failed, s.Mean)
+	parts = append(parts, fmt.Sprintf("%.1f/s", float64(s.Done)/s.Elapsed.Seconds()), fmt.Sprintf("%d in flight", s.InFlight))
+	if s.Prompt > 0 {
+		parts = append(parts, fmt.Sprintf("hit %.1f %%", 100*float64(s.Cached)/float64(s.Prompt)))
+	}
+	if s.Done > s.Errors {
+		parts = append(parts, "mean TTFT "+s.MeanFirstToken.Round(time.Millisecond).String())
+	}
+	p.line.show("%s  %s", strings.Join(parts, ", "), p.name)
+}
+
+// left is the time to the end of the run.
+func (p *benchProgress) left(s *load.Progress) string {
+	if p.duration > 0 {
+		if left := p.duration - s.Elapsed; left > 0 {
+			return fmt.Sprintf("%s of %s left", left.Round(time.Second), p.duration)
+		}
+		return "waiting for the last answers"
+	}
+	if s.Done == 0 {
+		return "waiting for the first answer"
+	}
+	left := s.Elapsed * time.Duration(p.total-s.Done) / time.Duration(s.Done)
+	return fmt.Sprintf("about %s left", left.Round(time.Second))
+}
+
+func (p *benchProgress) done(s *load.Progress) string {
+	if p.total > 0 {
+		return fmt.Sprintf("%d of %d done", s.Done, p.total)
+	}
+	return fmt.Sprintf("%d done", s.Done)
+}
+
+func (p *benchProgress) failed(n int) string { return p.colours.red(fmt.Sprintf("%d failed", n)) }
+
+func (p *benchProgress) end(s *load.Summary) {
+	p.line.clear()
+	failed, first := "", ""
+	if s.Errors > 0 {
+		failed = ", " + p.failed(s.Errors)
+	}
+	if s.Requests > s.Errors {
+		first = fmt.Sprintf(", mean TTFT %.0f ms", s.Mean)
+	}
+	p.say("%s %s: %d requests%s%s\n", p.place, p.name, s.Requests, failed, first)
 }

@@ -44,7 +44,10 @@ func runLoad(ctx context.Context, bases []string, out io.Writer) error {
 	for _, base := range bases {
 		target.Bases = append(target.Bases, base+"/v1")
 	}
-	result := load.Run(ctx, load.Config{Target: target, Script: &demoScript{prompts}, Clients: loadConcurrency})
+	progress := benchProgress{line: newLiveLine(out), total: len(prompts)}
+	progress.colours = palette(progress.line.terminal)
+	result := load.Run(ctx, load.Config{Target: target, Script: &demoScript{prompts}, Clients: loadConcurrency, Progress: progress.show})
+	progress.line.clear()
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
 )
@@ -33,3 +34,25 @@ func (c colours) paint(sequence, text string) string {
 func (c colours) green(text string) string  { return c.paint("32", text) }
 func (c colours) yellow(text string) string { return c.paint("33", text) }
 func (c colours) red(text string) string    { return c.paint("31", text) }
+
+// liveLine is a line of a terminal that is written again and again. Elsewhere nothing of it is shown.
+type liveLine struct {
+	out      io.Writer
+	terminal bool
+}
+
+func newLiveLine(out io.Writer) liveLine { return liveLine{out, isTerminal(out)} }
+
+// show replaces the line. What does not fit is cut off by the terminal (DECAWM): a line that wraps could not be replaced.
+func (l liveLine) show(format string, args ...any) {
+	if l.terminal {
+		_, _ = fmt.Fprintf(l.out, "\r\x1b[K\x1b[?7l"+format+"\x1b[?7h", args...) // there is nowhere else to say it
+	}
+}
+
+// clear takes the line away.
+func (l liveLine) clear() {
+	if l.terminal {
+		_, _ = io.WriteString(l.out, "\r\x1b[K") // as above
+	}
+}

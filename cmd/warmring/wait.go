@@ -39,7 +39,8 @@ func (w *waiting) until(cmd *cobra.Command, c *client, id string, wanted func(*a
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), w.timeout)
 	defer cancel()
-	terminal := isTerminal(cmd.ErrOrStderr())
+	line := newLiveLine(cmd.ErrOrStderr())
+	defer line.clear()
 	tick := time.NewTicker(waitPoll)
 	defer tick.Stop()
 	for {
@@ -48,14 +49,9 @@ func (w *waiting) until(cmd *cobra.Command, c *client, id string, wanted func(*a
 			return err
 		}
 		if err == nil && wanted(b) {
-			if terminal {
-				cmd.PrintErr("\r\x1b[K")
-			}
 			return nil
 		}
-		if terminal {
-			cmd.PrintErrf("\r\x1b[K%s: %s", id, progress(b))
-		}
+		line.show("%s: %s", id, progress(b))
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("gave up waiting for %s: it is %s; the change itself is made", id, progress(b))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -82,7 +83,11 @@ func exchange(client *http.Client, req *http.Request, r *Request, s *stream) err
 	if resp.StatusCode != http.StatusOK {
 		return refusal(resp)
 	}
-	return s.read(resp.Body)
+	err = s.read(resp.Body)
+	if kind := resp.Header.Get("Content-Type"); errors.Is(err, ErrBroken) && !strings.HasPrefix(kind, "text/event-stream") {
+		return fmt.Errorf("%w: it answered with %.40q, not with text/event-stream", ErrDialect, kind)
+	}
+	return err
 }
 
 func header(resp *http.Response, name string) string {
@@ -118,6 +123,9 @@ func said(text []byte) string {
 		} `json:"error"`
 	}
 	words := string(bytes.TrimSpace(text))
+	if strings.HasPrefix(words, "<") {
+		return "a page for people, not an error of OpenAI's"
+	}
 	if json.Unmarshal(text, &envelope) == nil && envelope.Error.Message != "" {
 		words = envelope.Error.Message
 	}

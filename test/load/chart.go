@@ -126,6 +126,7 @@ func timeChart(title string, runs []Summary, of func(Slice) float64) chart {
 			x.high, y.high = max(x.high, s.At), max(y.high, of(s))
 		}
 	}
+	y.high *= 1.1 // no line behind the axis' name
 	c := chart{
 		Title: title, Text: title + ". ", XName: "seconds since the run began", YName: "ms",
 		X: x.ticks(), Y: y.ticks(),

@@ -44,20 +44,25 @@ func (t *Target) check(ctx context.Context, client *http.Client, base string) er
 	}
 	if status, ok := errors.AsType[*StatusError](r.Err); ok && status.Code == http.StatusNotFound {
 		if names, err := t.models(ctx, client, base); err == nil && !slices.Contains(names, t.Model) {
-			return fmt.Errorf("%s %w; its models are: %s", base, r.Err, strings.Join(names, ", "))
+			return fmt.Errorf("%s: %w: %s; its models are: %s", base, ErrNoModel, t.Model, strings.Join(names, ", "))
 		}
 	}
-	return advise(r.Err, base)
+	return found(r.Err, base)
 }
 
 // choose takes the only model.
 func (t *Target) choose(ctx context.Context, client *http.Client, base string) error {
 	names, err := t.models(ctx, client, base)
-	if err != nil {
-		return advise(err, base)
-	}
-	if len(names) != 1 {
-		return fmt.Errorf("%s has %d models (%s): %w", base, len(names), strings.Join(names, ", "), ErrAmbiguous)
+	status, refused := errors.AsType[*StatusError](err)
+	switch {
+	case refused && status.Code == http.StatusNotFound:
+		return fmt.Errorf("%s: %w: it lists no models (%w)", base, ErrAmbiguous, err)
+	case err != nil:
+		return found(err, base)
+	case len(names) == 0:
+		return fmt.Errorf("%s: %w: it has none", base, ErrAmbiguous)
+	case len(names) > 1:
+		return fmt.Errorf("%s: %w: it has %s", base, ErrAmbiguous, strings.Join(names, ", "))
 	}
 	t.Model = names[0]
 	return nil
@@ -84,7 +89,7 @@ func (t *Target) models(ctx context.Context, client *http.Client, base string) (
 		} `json:"data"`
 	}
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxModels)).Decode(&list); err != nil {
-		return nil, fmt.Errorf("the list of models: %w", err)
+		return nil, fmt.Errorf("%w: the list of models: %w", ErrDialect, err)
 	}
 	var names []string
 	for _, m := range list.Data[:min(len(list.Data), most)] {

@@ -14,7 +14,7 @@ var pageText string
 // WriteHTML writes the report as one page that needs nothing else.
 func (r *Report) WriteHTML(out io.Writer) error {
 	page, err := template.New("page").Funcs(template.FuncMap{
-		"ms": figure, "percent": percent, "decisions": decisions,
+		"ms": figure, "percent": percent, "decisions": decisions, "times": times,
 		"below": func(y float64) float64 { return plotHeight - y },
 		"style": func(i int) int { return i % styles },
 	}).Parse(pageText)

@@ -70,6 +70,9 @@ func TestPageWithoutAnswers(t *testing.T) {
 			t.Errorf("the page has no %q", piece)
 		}
 	}
+	if !strings.Contains(text, "<td>1</td><td>1</td><td>-</td><td>-</td>") {
+		t.Error("there are times of answers, and no answers")
+	}
 	if strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
 		t.Error("a figure is none")
 	}
@@ -114,16 +117,18 @@ func TestTableAndNotes(t *testing.T) {
 	r := &Report{Runs: []Summary{
 		{Name: "a", Requests: 10, P50: 12.34, P90: 1234, Mean: 50, RPS: 3.14159, Hit: new(0.5), ShareMin: new(0.1), ShareMax: new(0.2)},
 		{Name: "bb", Requests: 3, Unfinished: 1, Cut: true, LateP99: 500},
+		{Name: "c", Requests: 2, Errors: 2, Kinds: []ErrorKind{{"status 429", 2, "busy"}}},
 	}}
-	const want = `  RUN  REQUESTS  ERRORS  HIT %  TTFT P50   P90  P99  MEAN MS  REQ/S  SHARE MIN  MAX %
-  a          10       0   50.0      12.3  1234  0.0     50.0    3.1       10.0   20.0
-  bb          3       0      -       0.0   0.0  0.0      0.0    0.0          -      -
+	const want = `  RUN  REQUESTS  ERRORS  HIT %  TTFT P50   P90  P99  MEAN MS  REQ/S    SHARE %
+  a          10       0   50.0      12.3  1234  0.0     50.0    3.1  10.0-20.0
+  bb          3       0      -       0.0   0.0  0.0      0.0    0.0          -
+  c           2       2      -         -     -    -        -    0.0          -
 `
 	if got := r.Table(); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 	notes := strings.Join(r.Notes(), "\n")
-	for _, words := range []string{"bb: 1 requests were not finished", "bb: ended before", "bb: requests were sent up to 500 ms", "bb: the servers do not say"} {
+	for _, words := range []string{"bb: 1 requests were not finished", "bb: ended before", "bb: requests were sent up to 500 ms", "bb: the servers do not say", "c: 2 x status 429, for example: busy; it is too much"} {
 		if !strings.Contains(notes, words) {
 			t.Errorf("no %q in %s", words, notes)
 		}

@@ -5,17 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"net/url"
 	"strconv"
 	"syscall"
 )
 
-// ErrUnreachable says that nothing answers as a server does.
-var ErrUnreachable = errors.New("no server answers")
-
-// ErrAmbiguous says that a target has no model's name and its server has none or several.
-var ErrAmbiguous = errors.New("one must be named")
+// What Check finds out about a target.
+var (
+	ErrUnreachable = errors.New("no server answers")
+	ErrSilent      = errors.New("the server gives no answer")
+	ErrDialect     = errors.New("the server does not speak OpenAI's chat completions")
+	ErrAmbiguous   = errors.New("which model is not clear") // none was named, and there is not just one
+	ErrNoModel     = errors.New("there is no such model")
+)
 
 // kind names an error in a few words, so that errors can be counted.
 func kind(err error) string {
@@ -30,31 +32,49 @@ func kind(err error) string {
 		return "timeout"
 	case errors.Is(err, ErrBroken):
 		return "stream broke off"
+	case errors.Is(err, ErrDialect):
+		return "not a stream"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "connection refused"
 	}
 	return "connection failed"
 }
 
-// advise says what to do about the error of a first request.
-func advise(err error, base string) error {
-	var status *StatusError
-	if !errors.As(err, &status) {
-		if errors.Is(err, ErrBroken) || errors.Is(err, ErrEvent) {
-			return fmt.Errorf("%s does not stream chats as OpenAI does: %w", base, err)
-		}
-		return fmt.Errorf("%w at %s: %w; is one running there?", ErrUnreachable, base, cause(err))
+// remedy is what could be done about errors of a kind, after them in a sentence; empty: that depends.
+func remedy(kind string) string {
+	switch kind {
+	case "status 400", "status 413":
+		return "; if the prompts are too long for the model, a lower scale helps"
+	case "status 401", "status 403":
+		return "; the API key is missing, wrong or used up"
+	case "status 429", "status 503":
+		return "; it is too much for the servers: a lower rate, or fewer clients"
+	case "timeout":
+		return "; it takes the servers too long: a lower rate, fewer clients, or a longer timeout"
+	case "connection refused", "connection failed", "stream broke off":
+		return "; is the server still well?"
 	}
-	hint := ""
-	switch status.Code {
-	case http.StatusUnauthorized, http.StatusForbidden:
-		hint = "; the API key is missing or wrong"
-	case http.StatusNotFound:
-		hint = "; is it the base URL of an OpenAI API, and the model's name right?"
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		hint = "; the servers are busy or not ready yet: try again later"
+	return ""
+}
+
+// found is the error of a first request in Check's words.
+func found(err error, base string) error {
+	err = cause(err)
+	var network net.Error
+	switch {
+	case errors.Is(err, context.Canceled):
+		return err
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
+		return fmt.Errorf("%s: %w within %s", base, ErrSilent, checkTimeout)
+	case errors.Is(err, ErrDialect):
+		return fmt.Errorf("%s: %w", base, err)
+	case errors.Is(err, ErrBroken), errors.Is(err, ErrEvent):
+		return fmt.Errorf("%s: %w: %w", base, ErrDialect, err)
 	}
-	return fmt.Errorf("%s %w%s", base, err, hint)
+	if _, answered := errors.AsType[*StatusError](err); answered {
+		return fmt.Errorf("%s %w", base, err)
+	}
+	return fmt.Errorf("%w at %s: %w", ErrUnreachable, base, err)
 }
 
 // cause leaves out what net/http puts around an error: the URL, which is told anyway.

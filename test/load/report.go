@@ -24,12 +24,11 @@ type Setting struct {
 
 // Table has one line a run, and lines for what needs a word.
 func (r *Report) Table() string {
-	lines := [][]string{{"RUN", "REQUESTS", "ERRORS", "HIT %", "TTFT P50", "P90", "P99", "MEAN MS", "REQ/S", "SHARE MIN", "MAX %"}}
+	lines := [][]string{{"RUN", "REQUESTS", "ERRORS", "HIT %", "TTFT P50", "P90", "P99", "MEAN MS", "REQ/S", "SHARE %"}}
 	for _, s := range r.Runs {
-		lines = append(lines, []string{
-			s.Name, fmt.Sprint(s.Requests), fmt.Sprint(s.Errors), percent(s.Hit), figure(s.P50), figure(s.P90), figure(s.P99),
-			figure(s.Mean), fmt.Sprintf("%.1f", s.RPS), percent(s.ShareMin), percent(s.ShareMax),
-		})
+		line := []string{s.Name, fmt.Sprint(s.Requests), fmt.Sprint(s.Errors), percent(s.Hit)}
+		line = append(line, times(s, s.P50, s.P90, s.P99, s.Mean)...)
+		lines = append(lines, append(line, fmt.Sprintf("%.1f", s.RPS), shares(&s)))
 	}
 	return sheet.Grid(lines, 1)
 }
@@ -40,7 +39,7 @@ func (r *Report) Notes() []string {
 	var notes []string
 	for _, s := range r.Runs {
 		for _, k := range s.Kinds {
-			notes = append(notes, fmt.Sprintf("%s: %d x %s, for example: %s", s.Name, k.Count, k.Kind, k.Example))
+			notes = append(notes, fmt.Sprintf("%s: %d x %s, for example: %s%s", s.Name, k.Count, k.Kind, k.Example, remedy(k.Kind)))
 		}
 		if s.Unfinished > 0 {
 			notes = append(notes, fmt.Sprintf("%s: %d requests were not finished when the run ended.", s.Name, s.Unfinished))
@@ -57,6 +56,27 @@ func (r *Report) Notes() []string {
 		}
 	}
 	return notes
+}
+
+// times are figures of a run in milliseconds, "-" where nothing was answered.
+func times(s Summary, ms ...float64) []string {
+	var out []string
+	for _, v := range ms {
+		text := "-"
+		if s.Requests > s.Errors {
+			text = figure(v)
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+// shares are the least and the greatest of a server.
+func shares(s *Summary) string {
+	if s.ShareMin == nil || s.ShareMax == nil {
+		return "-"
+	}
+	return percent(s.ShareMin) + "-" + percent(s.ShareMax)
 }
 
 // percent is a share in percent without its sign, "-" where it is not known.

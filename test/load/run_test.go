@@ -3,11 +3,13 @@ package load
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -226,22 +228,74 @@ func TestCheck(t *testing.T) {
 	l.Close()
 	for _, tc := range []struct {
 		to   Target
+		is   error    // nil: another one, or none
 		says []string // none: no error
 	}{
-		{good, nil},
-		{wrong, []string{"404", "`gpt`", "its models are: demo"}},
-		{Target{Bases: []string{locked.URL}, Model: "m"}, []string{"401", "who are you?", "API key"}},
-		{Target{Bases: []string{locked.URL}, Model: "m", Key: "sesame"}, nil},
-		{Target{Bases: []string{"http://" + l.Addr().String()}, Model: "m"}, []string{"no server answers", "refused"}},
+		{good, nil, nil},
+		{wrong, ErrNoModel, []string{": gpt", "its models are: demo"}},
+		{Target{Bases: []string{locked.URL}, Model: "m"}, nil, []string{"401", "who are you?"}},
+		{Target{Bases: []string{locked.URL}, Model: "m", Key: "sesame"}, nil, nil},
+		{Target{Bases: []string{"http://" + l.Addr().String()}, Model: "m"}, ErrUnreachable, []string{"refused"}},
 	} {
 		err := tc.to.Check(t.Context())
-		if (err != nil) != (tc.says != nil) {
-			t.Errorf("%+v: %v", tc.to, err)
+		if (err != nil) != (tc.says != nil) || tc.is != nil && !errors.Is(err, tc.is) {
+			t.Errorf("%+v: %v, want %v", tc.to, err, tc.is)
 		}
 		for _, words := range tc.says {
 			if err != nil && !strings.Contains(err.Error(), words) {
 				t.Errorf("%+v: %v has no %q", tc.to, err, words)
 			}
+		}
+	}
+}
+
+// TestCheckOfOthers: what is no server of chats is told from one that is away.
+func TestCheckOfOthers(t *testing.T) {
+	const page = "<html><h1>Welcome</h1></html>"
+	for _, tc := range []struct {
+		models, answer string // with a status before it; what is no status is one of 200
+		model          string
+		is             error
+		says           string
+	}{
+		{models: page, is: ErrDialect, says: "the list of models"},
+		{models: `{"data":[]}`, is: ErrAmbiguous, says: "it has none"},
+		{models: `{"data":[{"id":"a"},{"id":"b"}]}`, is: ErrAmbiguous, says: "it has a, b"},
+		{models: "404" + page, is: ErrAmbiguous, says: "it lists no models (answered 404 Not Found: a page for people"},
+		{model: "m", answer: `{"choices":[{"message":{"content":"hi"}}]}`, is: ErrDialect, says: `it answered with "application/json"`},
+		{model: "m", answer: "data: [1]\n\n", is: ErrDialect, says: "not a chunk of a chat"},
+		{model: "m", answer: "500" + page, says: "answered 500 Internal Server Error: a page for people"},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			text, status := tc.answer, 0
+			if r.Method == http.MethodGet {
+				text = tc.models
+			}
+			if n, _ := fmt.Sscanf(text, "%3d", &status); n == 1 {
+				text = text[3:]
+			}
+			if strings.HasPrefix(text, "{") {
+				w.Header().Set("Content-Type", "application/json")
+			}
+			w.WriteHeader(max(status, http.StatusOK))
+			_, _ = io.WriteString(w, text)
+		}))
+		to := Target{Bases: []string{server.URL}, Model: tc.model}
+		err := to.Check(t.Context())
+		server.Close()
+		if err == nil || tc.is != nil && !errors.Is(err, tc.is) || !strings.Contains(err.Error(), tc.says) || errors.Is(err, ErrUnreachable) {
+			t.Errorf("%+v: %v", tc, err)
+		}
+	}
+}
+
+func TestCheckOfASilentServer(t *testing.T) {
+	for want, err := range map[error]error{
+		ErrSilent:        &url.Error{Op: "Post", URL: "http://h", Err: context.DeadlineExceeded},
+		context.Canceled: &url.Error{Op: "Post", URL: "http://h", Err: context.Canceled},
+	} {
+		if got := found(err, "http://h"); !errors.Is(got, want) || errors.Is(got, ErrUnreachable) {
+			t.Errorf("%v is %v, want %v", err, got, want)
 		}
 	}
 }

@@ -123,7 +123,7 @@ func (s *Summary) fail(kinds map[string]*ErrorKind, err error) {
 	s.Errors++
 	k := kind(err)
 	if kinds[k] == nil {
-		kinds[k] = &ErrorKind{Kind: k, Example: err.Error()}
+		kinds[k] = &ErrorKind{Kind: k, Example: cause(err).Error()}
 	}
 	kinds[k].Count++
 }

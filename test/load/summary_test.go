@@ -106,6 +106,7 @@ func TestKind(t *testing.T) {
 		"status 429":         fmt.Errorf("x: %w", &StatusError{Code: 429}),
 		"error in stream":    fmt.Errorf("%w: x", ErrEvent),
 		"stream broke off":   fmt.Errorf("%w: %w", ErrBroken, errors.New("unexpected EOF")),
+		"not a stream":       fmt.Errorf("%w: it is a page", ErrDialect),
 		"connection refused": fmt.Errorf("dial: %w", syscall.ECONNREFUSED),
 		"connection failed":  errors.New("no such host"),
 	} {
