@@ -50,9 +50,12 @@ of the prompts was cached and how the requests were spread. Several targets, or 
 get the same sessions one after the other. Each run's sessions begin with a word of its own, so that no run profits from what
 an earlier one left in the caches.
 
-Ctrl-C ends it; what was measured until then is reported, and a changed strategy is restored.`,
-		Example: `  warmring demo &
-  warmring bench --workload c --scale 0.25 --clients 32 --duration 1m --html report.html
+Ctrl-C ends it; what was measured until then is reported, and a changed strategy is restored.
+
+Workloads, as they are with --rate 1 and --scale 1:
+` + describeWorkloads(),
+		Example: `  warmring demo          # in another terminal
+  warmring bench --workload c --scale 0.25 --duration 1m --html report.html
   warmring bench --strategies RANDOM,LEAST_OUTSTANDING_REQUESTS,PREFIX_AWARE:4096,PREFIX_AWARE:auto
   warmring bench --url ours=http://10.0.0.1:8080 --url other=http://10.0.0.2:8000/v1 --model llama`,
 		Args: noArgs,
@@ -65,7 +68,7 @@ Ctrl-C ends it; what was measured until then is reported, and a changed strategy
 	b.work.addTo(cmd)
 	f.DurationVar(&b.duration, "duration", time.Minute, "of each run")
 	f.DurationVar(&b.warmUp, "warm-up", 0, "how much of each run's beginning is left out of the figures")
-	f.DurationVar(&b.timeout, "timeout", time.Minute, "of one request")
+	f.DurationVar(&b.timeout, "timeout", time.Minute, "of one request; 0: none")
 	f.StringVar(&b.keyEnv, "api-key-env", "", "`name` of an environment variable with the API key; none is sent without it")
 	f.StringVar(&b.jsonFile, "json", "", "`file` for the figures as JSON")
 	f.StringVar(&b.htmlFile, "html", "", "`file` for a report with plots, one HTML page")
@@ -118,7 +121,7 @@ func (b *bench) run(cmd *cobra.Command) error {
 	if err := b.check(cmd, runs); err != nil {
 		return err
 	}
-	report := load.Report{Started: time.Now(), Machine: sheet.ThisMachine(), Setup: b.settings(&runs[0].target), Runs: []load.Summary{}}
+	report := load.Report{Started: time.Now(), Machine: sheet.ThisMachine(), Setup: b.settings(runs), Runs: []load.Summary{}}
 	if len(b.strategies) == 0 {
 		err = b.measure(cmd, runs, &report, nil)
 	} else {
@@ -225,10 +228,14 @@ func (b *bench) one(ctx context.Context, r *benchRun, p *benchProgress, servers 
 }
 
 // settings are what the runs have in common.
-func (b *bench) settings(to *load.Target) []load.Setting {
-	all := append(b.work.settings(), load.Setting{Name: "duration", Value: b.duration.String()}, load.Setting{Name: "model", Value: to.Model})
-	if len(b.urls) == 1 {
-		all = append(all, load.Setting{Name: "target", Value: strings.Join(to.Bases, ", ")})
+func (b *bench) settings(runs []benchRun) []load.Setting {
+	all := append(b.work.settings(), load.Setting{Name: "duration", Value: b.duration.String()}, load.Setting{Name: "model", Value: runs[0].target.Model})
+	for i := range b.urls { // strategies have one
+		name := "target"
+		if len(b.urls) > 1 {
+			name = runs[i].name
+		}
+		all = append(all, load.Setting{Name: name, Value: strings.Join(runs[i].target.Bases, ", ")})
 	}
 	if b.warmUp > 0 {
 		all = append(all, load.Setting{Name: "warm-up left out", Value: b.warmUp.String()})

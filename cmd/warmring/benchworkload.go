@@ -31,7 +31,7 @@ type workloadFlags struct {
 
 func (w *workloadFlags) addTo(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&w.name, "workload", "c", "`name`, one of "+strings.Join(benchWorkloads(), ", "))
+	f.StringVar(&w.name, "workload", "c", "`name` of one of those above")
 	f.Float64Var(&w.rate, "rate", 1, "factor on how much is sent; 1 is sized for seven servers with a 70B model on eight H100s each")
 	f.Float64Var(&w.scale, "scale", 1, "factor on the length of prompts, for smaller servers")
 	f.IntVar(&w.clients, "clients", 0, fmt.Sprintf("requests in flight at most; in a1 and a2 also clients (0: the workload's; others: %d)", openClients))
@@ -39,16 +39,29 @@ func (w *workloadFlags) addTo(cmd *cobra.Command) {
 	f.StringVar(&w.trace, "trace", "", "`file` with the trace that e1 replays, in Mooncake's form")
 }
 
-// benchWorkloads are those that a client can send by itself: servers do not come, go or stall.
+// benchKinds are the workloads that a client can send by itself: servers do not come, go or stall.
+func benchKinds() []workload.Kind {
+	return slices.DeleteFunc(workload.Kinds(), func(k workload.Kind) bool {
+		family, _, _ := strings.Cut(k.Name, "-")
+		return slices.Contains([]string{"fleet", "double", "stall"}, family)
+	})
+}
+
 func benchWorkloads() []string {
 	var names []string
-	for _, k := range workload.Kinds() {
-		family, _, _ := strings.Cut(k.Name, "-")
-		if !slices.Contains([]string{"fleet", "double", "stall"}, family) {
-			names = append(names, k.Name)
-		}
+	for _, k := range benchKinds() {
+		names = append(names, k.Name)
 	}
 	return names
+}
+
+// describeWorkloads has one line a workload.
+func describeWorkloads() string {
+	var text strings.Builder
+	for _, k := range benchKinds() {
+		fmt.Fprintf(&text, "  %-12s %s\n", k.Name, k.About)
+	}
+	return strings.TrimRight(text.String(), "\n")
 }
 
 func (w *workloadFlags) validate() error {

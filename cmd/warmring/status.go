@@ -45,7 +45,8 @@ func printStatus(out io.Writer, s admin.Status) error {
 		ready = "no: " + s.NotReady
 	}
 	var t table
-	t.row("router", fmt.Sprintf("%s (%s)", s.Router, s.Version))
+	t.row("router", s.Router)
+	t.row("version", s.Version)
 	t.row("ready", ready)
 	t.row("up since", s.Started.Format(time.RFC3339))
 	t.row("epoch", fmt.Sprintf("%s (digest %s)", s.Epoch, s.Digest))

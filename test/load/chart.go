@@ -92,6 +92,12 @@ func roundStep(v float64) float64 {
 	return 10 * p
 }
 
+// roundOut makes both ends of a logarithmic axis ticks, so that it has some.
+func (a *axis) roundOut() {
+	a.high = roundStep(a.high)
+	a.low = 1 / roundStep(1/a.low)
+}
+
 // cdfChart has the time on a logarithmic axis: what matters lies between milliseconds and many seconds.
 func cdfChart(runs []Summary) chart {
 	x := axis{low: math.Inf(1), log: true, size: plotWidth}
@@ -103,6 +109,7 @@ func cdfChart(runs []Summary) chart {
 	if x.high <= x.low {
 		x.low, x.high = x.high/2+0.1, 2*x.high+1
 	}
+	x.roundOut()
 	y := axis{high: 100, size: plotHeight}
 	c := chart{
 		Title: "Time to first token, all requests", Text: "Share of the requests that had their first token within a time. ",

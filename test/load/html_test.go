@@ -108,6 +108,13 @@ func TestAxis(t *testing.T) {
 			}
 		}
 	}
+	for _, ends := range [][2]float64{{50.2, 99.7}, {0.1, 0.11}, {3, 3}, {0.7, 30_000}} {
+		a := axis{low: ends[0], high: ends[1], log: true, size: 10}
+		a.roundOut()
+		if marks := a.ticks(); len(marks) == 0 || a.low > ends[0] || a.high < ends[1] || a.low < ends[0]/2.51 || a.high > ends[1]*2.51 {
+			t.Errorf("%v becomes %v to %v with %v", ends, a.low, a.high, marks)
+		}
+	}
 	if got := (axis{0, 87, false, 1}).ticks(); len(got) != 5 || got[4].Label != "80" {
 		t.Errorf("0 to 87 has %v", got)
 	}

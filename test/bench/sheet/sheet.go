@@ -1,5 +1,5 @@
-// Package sheet is what the benchmark programs have in common: the machine that they ran on, tables on the screen, figures in
-// a file.
+// Package sheet is what the benchmark programs have in common: how they start and end, the machine that they ran on, tables on
+// the screen, figures in a file.
 package sheet
 
 import (
