@@ -33,20 +33,21 @@ func (p *benchProgress) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(p.line.out, format, args...)
 }
 
-// show has the name last: it is what a narrow terminal can do without.
+// show has last what a narrow terminal can do without.
 func (p *benchProgress) show(s load.Progress) {
 	parts := []string{strings.TrimSpace(p.place + " " + p.left(&s)), p.done(&s)}
 	if s.Errors > 0 {
 		parts = append(parts, p.failed(s.Errors))
 	}
-	parts = append(parts, fmt.Sprintf("%.1f/s", float64(s.Done)/s.Elapsed.Seconds()), fmt.Sprintf("%d in flight", s.InFlight))
+	parts = append(parts, fmt.Sprintf("%.1f/s", float64(s.Done)/s.Elapsed.Seconds()))
 	if s.Prompt > 0 {
 		parts = append(parts, fmt.Sprintf("hit %.1f %%", 100*float64(s.Cached)/float64(s.Prompt)))
 	}
 	if s.Done > s.Errors {
 		parts = append(parts, "mean TTFT "+s.MeanFirstToken.Round(time.Millisecond).String())
 	}
-	p.line.show("%s  %s", strings.Join(parts, ", "), p.name)
+	parts = append(parts, fmt.Sprintf("%d in flight", s.InFlight))
+	p.line.show("%s", strings.TrimSpace(strings.Join(parts, ", ")+"  "+p.name))
 }
 
 // left is the time to the end of the run.

@@ -17,10 +17,10 @@ func TestBenchProgress(t *testing.T) {
 		state load.Progress
 		want  string
 	}{
-		{benchProgress{place: "1/2", name: "RANDOM", duration: time.Minute}, state, "1/2 56s of 1m0s left, 9 done, 1 failed, 2.2/s, 4 in flight, hit 25.0 %, mean TTFT 80ms  RANDOM"},
-		{benchProgress{name: "x", duration: time.Second, colours: true}, state, "waiting for the last answers, 9 done, \x1b[31m1 failed\x1b[0m, 2.2/s, 4 in flight, hit 25.0 %, mean TTFT 80ms  x"},
-		{benchProgress{total: 27}, state, "about 8s left, 9 of 27 done, 1 failed, 2.2/s, 4 in flight, hit 25.0 %, mean TTFT 80ms  "},
-		{benchProgress{total: 27}, load.Progress{Elapsed: time.Second, InFlight: 4}, "waiting for the first answer, 0 of 27 done, 0.0/s, 4 in flight  "},
+		{benchProgress{place: "1/2", name: "RANDOM", duration: time.Minute}, state, "1/2 56s of 1m0s left, 9 done, 1 failed, 2.2/s, hit 25.0 %, mean TTFT 80ms, 4 in flight  RANDOM"},
+		{benchProgress{name: "x", duration: time.Second, colours: true}, state, "waiting for the last answers, 9 done, \x1b[31m1 failed\x1b[0m, 2.2/s, hit 25.0 %, mean TTFT 80ms, 4 in flight  x"},
+		{benchProgress{total: 27}, state, "about 8s left, 9 of 27 done, 1 failed, 2.2/s, hit 25.0 %, mean TTFT 80ms, 4 in flight"},
+		{benchProgress{total: 27}, load.Progress{Elapsed: time.Second, InFlight: 4}, "waiting for the first answer, 0 of 27 done, 0.0/s, 4 in flight"},
 	} {
 		out.Reset()
 		tc.p.line = liveLine{&out, true}
