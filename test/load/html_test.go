@@ -124,7 +124,7 @@ func TestTableAndNotes(t *testing.T) {
 	r := &Report{Runs: []Summary{
 		{Name: "a", Requests: 10, P50: 12.34, P90: 1234, Mean: 50, RPS: 3.14159, Hit: new(0.5), ShareMin: new(0.1), ShareMax: new(0.2)},
 		{Name: "bb", Requests: 3, Unfinished: 1, Cut: true, LateP99: 500},
-		{Name: "c", Requests: 2, Errors: 2, Kinds: []ErrorKind{{"status 429", 2, "busy"}}},
+		{Name: "c", Requests: 2, Errors: 2, Short: true, Seconds: 5, Kinds: []ErrorKind{{"status 429", 2, "busy"}}},
 	}}
 	const want = `  RUN  REQUESTS  ERRORS  HIT %  TTFT P50   P90  P99  MEAN MS  REQ/S    SHARE %
   a          10       0   50.0      12.3  1234  0.0     50.0    3.1  10.0-20.0
@@ -135,7 +135,7 @@ func TestTableAndNotes(t *testing.T) {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 	notes := strings.Join(r.Notes(), "\n")
-	for _, words := range []string{"bb: 1 requests were not finished", "bb: ended before", "bb: requests were sent up to 500 ms", "bb: the servers do not say", "c: 2 x status 429, for example: busy; it is too much"} {
+	for _, words := range []string{"bb: 1 requests were not finished", "bb: ended before", "bb: requests were sent up to 500 ms", "bb: the servers do not say", "c: the workload was over after 5.0 s", "c: 2 x status 429, for example: busy; it is too much"} {
 		if !strings.Contains(notes, words) {
 			t.Errorf("no %q in %s", words, notes)
 		}

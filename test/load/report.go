@@ -47,6 +47,9 @@ func (r *Report) Notes() []string {
 		if s.Cut {
 			notes = append(notes, s.Name+": ended before its time.")
 		}
+		if s.Short {
+			notes = append(notes, fmt.Sprintf("%s: the workload was over after %.1f s.", s.Name, s.Seconds))
+		}
 		if s.LateP99 > lateness {
 			notes = append(notes, fmt.Sprintf("%s: requests were sent up to %.0f ms (p99) late, so the load was lighter than asked for: "+
 				"more clients or a lower rate.", s.Name, s.LateP99))

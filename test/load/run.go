@@ -16,6 +16,9 @@ const (
 	// livePerClient bounds the sessions of an open loop that think.
 	livePerClient = 64
 	progressEvery = 250 * time.Millisecond
+	// failurePause is how long a client of a closed loop waits after a failure: a server that refuses at once would get
+	// the whole script in no time.
+	failurePause = time.Second
 )
 
 // Config is a run.
@@ -50,6 +53,7 @@ type Result struct {
 	Requests   []Request     // in the order in which they ended
 	Unfinished int           // that the end of the run cut off
 	Cut        bool          // the run was ended before its time
+	Short      bool          // the script was over before nine tenths of the time
 }
 
 type run struct {
@@ -93,6 +97,7 @@ func Run(ctx context.Context, cfg Config) Result {
 		r.result.Sending = min(r.result.Sending, cfg.Duration)
 	}
 	r.result.Cut = ctx.Err() != nil
+	r.result.Short = !r.result.Cut && r.result.Sending < cfg.Duration*9/10
 	return r.result
 }
 
@@ -141,12 +146,16 @@ func (r *run) closed(sending, requests context.Context) {
 	var clients sync.WaitGroup
 	for range r.cfg.Clients {
 		clients.Go(func() {
+			pause := time.Duration(0)
 			for sending.Err() == nil {
 				s, ok := r.next()
-				if !ok {
+				if !ok || !sleep(sending, pause) {
 					return
 				}
-				r.play(sending, requests, &s, time.Now())
+				pause = 0
+				if !r.play(sending, requests, &s, time.Now()) {
+					pause = failurePause
+				}
 			}
 		})
 	}
@@ -174,15 +183,16 @@ func (r *run) open(sending, requests context.Context) {
 	sessions.Wait()
 }
 
-// play sends a session's turns, each with everything that was said before.
-func (r *run) play(sending, requests context.Context, s *Session, due time.Time) {
+// play sends a session's turns, each with everything that was said before, until one fails or the time is over; then it returns
+// false.
+func (r *run) play(sending, requests context.Context, s *Session, due time.Time) bool {
 	var said []Message
 	for i, t := range s.Turns {
 		if i > 0 {
 			due = time.Now().Add(t.Think)
 		}
 		if !sleep(sending, time.Until(due)) || !acquire(sending, r.slots) {
-			return
+			return false
 		}
 		said = append(said, t.Messages...)
 		if i == 0 && r.cfg.Tag != "" && len(said) > 0 {
@@ -195,12 +205,13 @@ func (r *run) play(sending, requests context.Context, s *Session, due time.Time)
 		ok := r.one(requests, chat{Messages: said, MaxTokens: max(t.Output, 1)}, text, due)
 		<-r.slots
 		if !ok {
-			return
+			return false
 		}
 		if text != nil {
 			said = append(said, Message{"assistant", text.String()})
 		}
 	}
+	return true
 }
 
 // one sends a request and notes what came of it.

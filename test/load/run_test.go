@@ -193,7 +193,7 @@ func TestRunCountsErrors(t *testing.T) {
 		{modelserver.Fault{Kind: modelserver.Status, Status: 503}, "status 503"},
 		{modelserver.Fault{Kind: modelserver.Die, After: 1}, "stream broke off"},
 	} {
-		result := Run(t.Context(), Config{Target: fast(t, tc.fault), Script: &limited{&script{make: chats}, 3}, Clients: 1})
+		result := Run(t.Context(), Config{Target: fast(t, tc.fault), Script: &limited{&script{make: chats}, 3}, Open: true, Clients: 1})
 		s := Summarise("", &result, 0, nil)
 		if s.Requests != 3 || s.Errors != 3 || len(s.Kinds) != 1 || s.Kinds[0].Kind != tc.kind {
 			t.Errorf("%+v: %d requests, %+v", tc.fault, s.Requests, s.Kinds)
@@ -203,6 +203,22 @@ func TestRunCountsErrors(t *testing.T) {
 	result := Run(t.Context(), Config{Target: slow.serve(t), Script: &limited{&script{make: chats}, 1}, Clients: 1, Timeout: 50 * time.Millisecond})
 	if s := Summarise("", &result, 0, nil); s.Errors != 1 || s.Kinds[0].Kind != "timeout" {
 		t.Errorf("%+v", s.Kinds)
+	}
+}
+
+// TestRunPausesAfterFailures: a server that refuses at once does not get the whole script in no time.
+func TestRunPausesAfterFailures(t *testing.T) {
+	target := fast(t, modelserver.Fault{Kind: modelserver.Status, Status: 503})
+	result := Run(t.Context(), Config{Target: target, Script: &script{make: chats}, Clients: 3, Duration: failurePause / 5})
+	if len(result.Requests) != 3 || result.Short {
+		t.Errorf("%d requests of 3 clients, short %v", len(result.Requests), result.Short)
+	}
+}
+
+func TestRunTellsThatTheScriptWasShort(t *testing.T) {
+	result := Run(t.Context(), Config{Target: (&counting{}).serve(t), Script: &limited{&script{make: chats}, 1}, Clients: 1, Duration: time.Hour})
+	if s := Summarise("", &result, 0, nil); !s.Short || s.Requests != 2 {
+		t.Errorf("%d requests, short %v", s.Requests, s.Short)
 	}
 }
 

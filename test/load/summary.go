@@ -16,6 +16,7 @@ type Summary struct {
 	Errors     int            `json:"errors"`     // of Requests
 	Unfinished int            `json:"unfinished"` // that the end of the run cut off
 	Cut        bool           `json:"cut"`        // the run was ended before its time
+	Short      bool           `json:"short"`      // the script was over before nine tenths of the time
 	Seconds    float64        `json:"seconds"`    // in which requests were sent, the warm-up left out
 	Hit        *float64       `json:"hit"`        // 0..1: cached of all prompt tokens, as the servers say
 	P50        float64        `json:"p50_ms"`     // time to first token, of answers without error
@@ -79,7 +80,7 @@ const (
 // request counts too; they may be nil.
 func Summarise(name string, r *Result, warmUp time.Duration, servers []string) Summary {
 	s := Summary{
-		Name: name, Unfinished: r.Unfinished, Cut: r.Cut, Seconds: max(0, (r.Sending - warmUp).Seconds()),
+		Name: name, Unfinished: r.Unfinished, Cut: r.Cut, Short: r.Short, Seconds: max(0, (r.Sending - warmUp).Seconds()),
 		Decisions: map[string]int{}, Kinds: []ErrorKind{}, Servers: []ServerShare{},
 	}
 	var good []Request
