@@ -67,7 +67,7 @@ func (b *bench) compare(cmd *cobra.Command, runs []benchRun, report *load.Report
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), policyRestore)
 		defer cancel()
 		if restoreErr := b.admin.restore(ctx, before); restoreErr != nil {
-			err = errors.Join(err, fmt.Errorf("the former strategy of %s (%s) could not be restored: %w\nDo it with:\n  %s",
+			err = errors.Join(err, fmt.Errorf("the former strategy of %s (%s) could not be restored: %w\nDo it with (--admin may name any router of the cluster):\n  %s",
 				before.Name, policiesOf(before), restoreErr, undo))
 			return
 		}
