@@ -60,7 +60,7 @@ func (b *bench) compare(cmd *cobra.Command, runs []benchRun, report *load.Report
 	if err != nil {
 		return err
 	}
-	cmd.PrintErrf("%s gets its present strategy back at the end: %s. After kill -9, do it with:\n  %s\n",
+	cmd.PrintErrf("%s gets its strategy back at the end: %s. After kill -9, do it with:\n  %s\n",
 		before.Name, policiesOf(before), undo)
 	defer func() {
 		// Also after Ctrl-C: the fleet must not keep a policy that was only tried.

@@ -11,7 +11,7 @@ import (
 func TestBenchProgress(t *testing.T) {
 	var out bytes.Buffer
 	state := load.Progress{Elapsed: 4 * time.Second, Done: 9, Errors: 1, InFlight: 4, Prompt: 200, Cached: 50, MeanFirstToken: 80 * time.Millisecond}
-	const line, end = "\r\x1b[K\x1b[?7l", "\x1b[?7h"
+	const line, end = "\r\x1b[K\x1b[?7l", " \x1b[?7h\r"
 	for _, tc := range []struct {
 		p     benchProgress
 		state load.Progress

@@ -43,10 +43,11 @@ type liveLine struct {
 
 func newLiveLine(out io.Writer) liveLine { return liveLine{out, isTerminal(out)} }
 
-// show replaces the line. What does not fit is cut off by the terminal (DECAWM): a line that wraps could not be replaced.
+// show replaces the line. What does not fit is cut off by the terminal (DECAWM): a line that wraps could not be replaced. What
+// comes last stands in the last column then, so it is a blank. The cursor goes back to where a ^C does not end the line.
 func (l liveLine) show(format string, args ...any) {
 	if l.terminal {
-		_, _ = fmt.Fprintf(l.out, "\r\x1b[K\x1b[?7l"+format+"\x1b[?7h", args...) // there is nowhere else to say it
+		_, _ = fmt.Fprintf(l.out, "\r\x1b[K\x1b[?7l"+format+" \x1b[?7h\r", args...) // there is nowhere else to say it
 	}
 }
 
