@@ -173,7 +173,7 @@ func (r *replica) make() (err error) {
 		Listener: r.port.Listener(port.RPC), Identity: identity, Group: council{r.agreement}, Fleet: chair{r}, History: r.epochs.history,
 		Mesh: r.mesh, Hot: r.counted, Tracer: r.tracer, Propagator: r.prop, Log: r.log,
 	})
-	r.prober = probe.New(r.cfg.Health, probe.Deps{Dial: r.world.Dial, OnVerdict: r.probed, OnCapacity: r.measured, Log: r.log})
+	r.prober = probe.New(r.cfg.Health, probe.Deps{Dial: r.world.Dial, OnVerdict: r.probed, OnCache: r.measured, Log: r.log})
 	r.discovery = discovery.New(r.cfg.Discovery, discovery.Deps{
 		Lookup: r.world.Lookup, LookupSRV: r.world.LookupSRV, OnChange: func() { signal(r.listed); signal(r.orders) }, Log: r.log,
 	})

@@ -411,3 +411,48 @@ func TestDirectory(t *testing.T) {
 		})
 	})
 }
+
+// What was placed on a model server that was restarted since is void, and what is placed from then on counts.
+func TestRestartedServer(t *testing.T) {
+	b := newBench(t, fleet(t, 1, Policy{Strategy: PrefixAware}))
+	placed := func() int {
+		pl := b.auto("abcdef")
+		return b.Explain(&pl, b.now)[0].Placed
+	}
+	backend := b.Epoch().Backends()[0]
+	for _, tt := range []struct {
+		name      string
+		is        Life
+		restarted bool
+	}{
+		{"first", Life{0, 1000}, false},
+		{"more", Life{0, 1001}, false},
+		{"nothing told", Life{}, false},
+		{"fewer", Life{0, 12}, true},
+		{"more after that", Life{0, 13}, false},
+		{"with a start", Life{100, 14}, false},
+		{"same start", Life{100, 3}, false},
+		{"later start", Life{101.5, 500}, true},
+		{"earlier start", Life{100, 1}, false}, // two behind one address, or a clock that was set
+	} {
+		b.send("abcdef").Release()
+		if placed() == 0 {
+			t.Fatalf("%s: it is placed nowhere", tt.name)
+		}
+		lease := b.send("abcdef")
+		if got := b.SetLife(backend.ID, backend.Incarnation, tt.is); got != tt.restarted {
+			t.Errorf("%s: restarted: %t", tt.name, got)
+		}
+		if n := placed(); (n == 0) != tt.restarted {
+			t.Errorf("%s: %d tokens are taken for cached", tt.name, n)
+		}
+		lease.Learn(400, 5) // it was answered, so it is there
+		lease.Release()
+		if placed() == 0 {
+			t.Errorf("%s: the answer was not placed", tt.name)
+		}
+	}
+	if b.SetLife(backend.ID, backend.Incarnation+1, Life{200, 1}) || b.SetLife("who", 1, Life{200, 1}) {
+		t.Error("somebody was restarted who is not there")
+	}
+}

@@ -41,13 +41,25 @@ func (d *directory) init(limit int) {
 }
 
 func (d *directory) newLoad() *load {
-	d.last++
-	l := &load{number: d.last}
-	d.loads[l.number] = l
+	l := &load{}
+	d.name(l)
 	return l
 }
 
+// name gives a model server a number that no place has.
+func (d *directory) name(l *load) {
+	d.last++
+	l.number = d.last
+	d.loads[l.number] = l
+}
+
 func (d *directory) forget(l *load) { delete(d.loads, l.number) }
+
+// void makes nothing of what was placed on a model server count any more.
+func (d *directory) void(l *load) {
+	d.forget(l)
+	d.name(l)
+}
 
 // get returns what is known of a pin, nil for nothing. The slice holds until the next put.
 func (d *directory) get(pin uint64) []place {

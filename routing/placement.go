@@ -34,6 +34,7 @@ type clock struct {
 	heard    int64 // had by the others
 	told     int64 // own, when the others were told last
 	capacity int   // of the cache; 0: unknown
+	life     Life  // as it was told last
 }
 
 func (c *clock) now() int64 { return c.own + c.heard }
@@ -208,6 +209,38 @@ func (p *Picker) SetCapacity(id string, tokens int) {
 			l.clock.capacity = tokens
 		}
 	}
+}
+
+// Life tells one start of a model server from the next.
+type Life struct {
+	Started float64 // when its process was started, in Unix seconds by its own clock; 0: unknown
+	Prompts float64 // tokens of all prompts since then; 0: none, or unknown
+}
+
+// after reports whether l belongs to a later start than was. Without the time of the start only a count that fell shows it,
+// so that one is missed that has counted more by then.
+func (l Life) after(was Life) bool {
+	if l.Started > 0 && was.Started > 0 {
+		return l.Started > was.Started
+	}
+	return l.Prompts > 0 && l.Prompts < was.Prompts
+}
+
+// SetLife says what a model server tells of its present life. If that is another one than before, its cache was emptied:
+// what was placed there counts no more, and SetLife reports true.
+func (p *Picker) SetLife(id string, incarnation uint64, life Life) (restarted bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.named[name{id, incarnation}]
+	if l == nil || life == (Life{}) {
+		return false
+	}
+	restarted = life.after(l.clock.life)
+	if restarted {
+		p.directory.void(l)
+	}
+	l.clock.life = life
+	return restarted
 }
 
 // Learn says what the answer's usage told, in tokens; 0: nothing.

@@ -20,19 +20,33 @@ const (
 // maxRanks bounds the data parallel ranks of one server that are told apart.
 const maxRanks = 1024
 
-// capacity is how many tokens the KV cache holds, by metrics in the Prometheus text format 0.0.4; 0: they do not tell. It
-// reads at most maxBody, and only until the samples of one of the metrics above end: they follow each other. The error is
-// the reader's, or says that a line is longer than 64 KiB.
-func capacity(metrics io.Reader) (int, error) {
+// The metrics that tell whether a server was restarted. The first is of Prometheus' client for Python and is there unless
+// that works for several processes, as it does under SGLang and under vLLM with several API servers. The second is how the
+// counter of prompt tokens ends whose name vLLM, SGLang and llama.cpp begin each in its way.
+const (
+	startTime     = "process_start_time_seconds"
+	promptsSuffix = ":prompt_tokens_total"
+)
+
+// Cache is what a backend says of its KV cache. What it does not tell is 0.
+type Cache struct {
+	Tokens  int     // that it holds
+	Started float64 // when the backend was started, in Unix seconds
+	Prompts float64 // tokens of all prompts since then
+}
+
+// readCache takes metrics in the Prometheus text format 0.0.4. It reads at most maxBody. The error is the reader's, or says
+// that a line is longer than 64 KiB.
+func readCache(metrics io.Reader) (c Cache, err error) {
 	ranks := map[string]int{}
 	lines := bufio.NewScanner(io.LimitReader(metrics, maxBody))
 	lines.Split(wholeLines)
 	for lines.Scan() {
 		line := lines.Bytes()
+		if bytes.Contains(line, []byte(promptsSuffix)) || bytes.HasPrefix(line, []byte(startTime)) {
+			c.note(string(line))
+		}
 		if !bytes.HasPrefix(line, []byte(vllmCache)) && !bytes.HasPrefix(line, []byte(sglangCache)) {
-			if len(ranks) > 0 {
-				return sum(ranks), nil
-			}
 			continue
 		}
 		rank, tokens := cacheSize(string(line))
@@ -44,7 +58,20 @@ func capacity(metrics io.Reader) (int, error) {
 			ranks[rank] = tokens
 		}
 	}
-	return sum(ranks), lines.Err()
+	c.Tokens = sum(ranks)
+	return c, lines.Err()
+}
+
+// note takes in a sample of what tells of a restart. There is a counter for each model and engine.
+func (c *Cache) note(line string) {
+	name, _, value, ok := sample(line)
+	switch {
+	case !ok || !(value > 0) || math.IsInf(value, 1):
+	case name == startTime:
+		c.Started = value
+	case strings.HasSuffix(name, promptsSuffix):
+		c.Prompts += value
+	}
 }
 
 // wholeLines is a bufio.SplitFunc for lines without their end. One that does not end was cut: half a number is a number.

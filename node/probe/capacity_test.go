@@ -39,40 +39,55 @@ vllm:cache_config_info{block_size="16",engine="1",num_gpu_blocks="None"} 1.0
 		"just within":         {strings.Repeat("\n", maxBody-len(cut)-1) + cut + "\n", 32},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := capacity(strings.NewReader(tt.metrics))
-			if got != tt.want || err != nil {
-				t.Errorf("%d, %v; want %d", got, err, tt.want)
+			got, err := readCache(strings.NewReader(tt.metrics))
+			if got.Tokens != tt.want || err != nil {
+				t.Errorf("%+v, %v; want %d", got, err, tt.want)
 			}
 		})
 	}
 }
 
-// What follows the answer is not read, so an error there is none.
-func TestCapacityStops(t *testing.T) {
+func TestReadCacheFails(t *testing.T) {
 	broken := errors.New("broken")
-	metrics := strings.NewReader(sglangCache + " 7\n# next\n")
-	if got, err := capacity(io.MultiReader(metrics, iotest.ErrReader(broken))); got != 7 || err != nil {
-		t.Errorf("%d, %v", got, err)
-	}
-	if _, err := capacity(io.MultiReader(strings.NewReader("a 1\n"), iotest.ErrReader(broken))); !errors.Is(err, broken) {
+	if _, err := readCache(io.MultiReader(strings.NewReader(sglangCache+" 7\n"), iotest.ErrReader(broken))); !errors.Is(err, broken) {
 		t.Error(err)
 	}
-	if _, err := capacity(strings.NewReader(strings.Repeat("a", 65<<10))); !errors.Is(err, bufio.ErrTooLong) {
+	if _, err := readCache(strings.NewReader(strings.Repeat("a", 65<<10))); !errors.Is(err, bufio.ErrTooLong) {
 		t.Error(err)
 	}
 }
 
-func FuzzCapacity(f *testing.F) {
+func TestReadLife(t *testing.T) {
+	for name, tt := range map[string]struct {
+		metrics string
+		want    Cache
+	}{
+		"vLLM":              {"process_start_time_seconds 1.79e+09\nvllm:prompt_tokens_total{engine=\"0\"} 7.0\nvllm:prompt_tokens_total{engine=\"1\"} 1e3\n", Cache{Started: 1.79e9, Prompts: 1007}},
+		"SGLang":            {sglangCache + " 9\nsglang:prompt_tokens_total{model_name=\"m\"} 3.0\n", Cache{Tokens: 9, Prompts: 3}},
+		"llama.cpp":         {"# TYPE llamacpp:prompt_tokens_total counter\nllamacpp:prompt_tokens_total 143\n", Cache{Prompts: 143}},
+		"another name":      {"process_start_time_seconds_x 3\nvllm:prompt_tokens_total_created 1.7e9\nvllm:request_prompt_tokens_sum 4\nx{a=\":prompt_tokens_total\"} 3\n", Cache{}},
+		"what is no number": {"process_start_time_seconds +Inf\nvllm:prompt_tokens_total NaN\nvllm:prompt_tokens_total -1\nvllm:prompt_tokens_total\n", Cache{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got, err := readCache(strings.NewReader(tt.metrics)); got != tt.want || err != nil {
+				t.Errorf("%+v, %v; want %+v", got, err, tt.want)
+			}
+		})
+	}
+}
+
+func FuzzReadCache(f *testing.F) {
 	f.Add(vllmCache + `{block_size="16",engine="0",num_gpu_blocks="71875"} 1` + "\n")
+	f.Add("process_start_time_seconds 1\nvllm:prompt_tokens_total{} 7\nllamacpp:prompt_tokens_total 1e300\n")
 	f.Add(vllmCache + `{a="\"}",kv_cache_size_tokens="7"} 1` + "\n" + sglangCache + `{dp_rank="0"} 7e3` + "\n")
 	f.Fuzz(func(t *testing.T, metrics string) {
-		whole, err := capacity(strings.NewReader(metrics))
-		piecemeal, again := capacity(iotest.OneByteReader(strings.NewReader(metrics)))
-		if whole < 0 || whole != piecemeal || (err == nil) != (again == nil) {
-			t.Errorf("%d, %v; in pieces %d, %v", whole, err, piecemeal, again)
+		whole, err := readCache(strings.NewReader(metrics))
+		piecemeal, again := readCache(iotest.OneByteReader(strings.NewReader(metrics)))
+		if whole.Tokens < 0 || whole.Prompts < 0 || whole != piecemeal || (err == nil) != (again == nil) {
+			t.Errorf("%+v, %v; in pieces %+v, %v", whole, err, piecemeal, again)
 		}
-		if whole > 0 && !strings.Contains(metrics, vllmCache) && !strings.Contains(metrics, sglangCache) {
-			t.Errorf("%d from nowhere", whole)
+		if whole.Tokens > 0 && !strings.Contains(metrics, vllmCache) && !strings.Contains(metrics, sglangCache) {
+			t.Errorf("%+v from nowhere", whole)
 		}
 	})
 }

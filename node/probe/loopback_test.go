@@ -132,9 +132,9 @@ func TestAnotherModel(t *testing.T) {
 func TestModelServerCapacity(t *testing.T) {
 	s := mstest.Start(t, modelserver.Default())
 	var dialer net.Dialer
-	told := make(chan int, 1)
+	told := make(chan probe.Cache, 1)
 	p := probe.New(probe.Default(), probe.Deps{
-		Dial: dialer.DialContext, Log: slog.New(slog.DiscardHandler), OnCapacity: func(_ loads.Key, tokens int) { told <- tokens },
+		Dial: dialer.DialContext, Log: slog.New(slog.DiscardHandler), OnCache: func(_ loads.Key, c probe.Cache) { told <- c },
 	})
 	p.SetBackends([]probe.Target{{ID: "a", Incarnation: 1, URL: s.URL}})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -142,9 +142,9 @@ func TestModelServerCapacity(t *testing.T) {
 	done := make(chan error)
 	go func() { done <- p.Run(ctx) }()
 	select {
-	case tokens := <-told:
-		if want := modelserver.Default().KVTokens; tokens != want {
-			t.Errorf("%d tokens, want %d", tokens, want)
+	case got := <-told:
+		if want := modelserver.Default().KVTokens; got.Tokens != want || time.Since(time.Unix(int64(got.Started), 0)) > time.Minute {
+			t.Errorf("%+v, want %d tokens and a start within the last minute", got, want)
 		}
 	case <-ctx.Done():
 		t.Error("told nothing within 20 s")

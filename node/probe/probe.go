@@ -1,6 +1,6 @@
 // Package probe asks backends whether they are well: whether they answer, whether they have the model, and whether they
-// make tokens. Each replica probes the backends that it observes. It also asks all of them how many tokens their KV caches
-// hold, which says nothing of their health.
+// make tokens. Each replica probes the backends that it observes. It also asks all of them about their KV caches, which says
+// nothing of their health.
 package probe
 
 import (
@@ -31,10 +31,10 @@ type Deps struct {
 	// OnVerdict is called when the verdict on a backend changed, with loads.Unprobed when it is watched no more. Calls for
 	// one backend come one after another. It must not block.
 	OnVerdict func(loads.Key, loads.Probe)
-	// OnCapacity is called whenever one of SetBackends answered, with how many tokens its KV cache holds; 0: it does not
-	// tell. One last call may come after SetBackends took a backend out. It must not block. nil: nobody is asked.
-	OnCapacity func(key loads.Key, tokens int)
-	Log        *slog.Logger
+	// OnCache is called whenever one of SetBackends answered. One last call may come after SetBackends took a backend out.
+	// It must not block. nil: nobody is asked.
+	OnCache func(loads.Key, Cache)
+	Log     *slog.Logger
 }
 
 // Prober probes.

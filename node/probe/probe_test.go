@@ -99,10 +99,10 @@ func inBubble(t *testing.T, cfg Config, f func(b *bench)) {
 				defer b.mu.Unlock()
 				b.said, b.last = append(b.said, k.ID+" "+name(v)), time.Now()
 			},
-			OnCapacity: func(k loads.Key, tokens int) {
+			OnCache: func(k loads.Key, c Cache) {
 				b.mu.Lock()
 				defer b.mu.Unlock()
-				b.capacities = append(b.capacities, fmt.Sprintf("%s@%d %d", k.ID, k.Incarnation, tokens))
+				b.capacities = append(b.capacities, fmt.Sprintf("%s@%d %d", k.ID, k.Incarnation, c.Tokens))
 			},
 		})
 		ctx, cancel := context.WithCancel(t.Context())

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// scrapers is how many backends are asked for their capacity at once. It is apart from crowd, so that health never waits.
+	// scrapers is how many backends are asked about their caches at once. It is apart from crowd, so that health never waits.
 	scrapers = 16
-	// scrapeLimit bounds one question for the capacity.
+	// scrapeLimit bounds one question.
 	scrapeLimit = 2 * time.Second
 	// scrapeEvery is the time between two answers of one backend, give or take a tenth.
 	scrapeEvery = time.Minute
@@ -24,34 +24,35 @@ const (
 	scrapeAgain = 5 * time.Second
 )
 
-// scraper asks backends for the capacity of their KV cache. Every router needs those of all backends, while health is asked
-// only by a backend's observers, so it has targets of its own.
+// scraper asks backends about their KV caches. Every router needs to know of all backends, while health is asked only by a
+// backend's observers, so it has targets of its own.
 type scraper struct {
 	deps             Deps
 	client           *http.Client
 	slots            chan struct{} // one for each backend that is being asked
-	changed          chan struct{} // one place: wanted was replaced
+	changed          chan struct{} // one place: wanted was replaced, or stale was added to
 	answered, failed atomic.Uint64
 
-	mu     sync.Mutex // guards wanted
+	mu     sync.Mutex // guards what follows
 	wanted map[source]bool
+	stale  map[loads.Key]bool // to be asked at once
 }
 
-// source is where one capacity is learnt. A backend that moves is another source.
+// source is where one answer comes from. A backend that moves is another source.
 type source struct {
 	key loads.Key
 	url string
 }
 
 func newScraper(deps Deps) *scraper {
-	return &scraper{deps: deps, client: newClient(deps.Dial, true), slots: make(chan struct{}, scrapers), changed: make(chan struct{}, 1)}
+	return &scraper{deps: deps, client: newClient(deps.Dial, true), slots: make(chan struct{}, scrapers), changed: make(chan struct{}, 1), stale: map[loads.Key]bool{}}
 }
 
-// SetBackends replaces the backends that are asked for their capacity: at once, and every minute. They should be those that
-// serve; Models is not used. Nobody is asked without OnCapacity, nor with the kind Never. It does not block, and may be
-// called before and during Run.
+// SetBackends replaces the backends that are asked about their caches: at once, every minute, and when one that is watched
+// answers after it did not. They should be those that serve; Models is not used. Nobody is asked without OnCache, nor with the
+// kind Never. It does not block, and may be called before and during Run.
 func (p *Prober) SetBackends(targets []Target) {
-	if p.deps.OnCapacity == nil || p.cfg.Kind == Never {
+	if p.deps.OnCache == nil || p.cfg.Kind == Never {
 		return
 	}
 	wanted := make(map[source]bool, len(targets))
@@ -61,13 +62,25 @@ func (p *Prober) SetBackends(targets []Target) {
 	p.scraper.mu.Lock()
 	p.scraper.wanted = wanted
 	p.scraper.mu.Unlock()
+	p.scraper.wake()
+}
+
+// again has a backend asked at once, if it is one of SetBackends.
+func (s *scraper) again(key loads.Key) {
+	s.mu.Lock()
+	s.stale[key] = true
+	s.mu.Unlock()
+	s.wake()
+}
+
+func (s *scraper) wake() {
 	select {
-	case p.scraper.changed <- struct{}{}:
+	case s.changed <- struct{}{}:
 	default:
 	}
 }
 
-// Scrapes returns how often backends answered the question for their capacity, and how often they failed to, ever.
+// Scrapes returns how often backends answered the question about their cache, and how often they failed to, ever.
 func (p *Prober) Scrapes() (answered, failed uint64) {
 	return p.scraper.answered.Load(), p.scraper.failed.Load()
 }
@@ -84,10 +97,11 @@ func (s *scraper) run(ctx context.Context) {
 		case <-s.changed:
 		}
 		s.mu.Lock()
-		wanted := s.wanted
+		wanted, stale := s.wanted, s.stale
+		s.stale = map[loads.Key]bool{}
 		s.mu.Unlock()
 		for src, stop := range stops {
-			if !wanted[src] {
+			if !wanted[src] || stale[src.key] {
 				stop()
 				delete(stops, src)
 			}
@@ -117,7 +131,7 @@ func (s *scraper) follow(ctx context.Context, src source) {
 			return
 		case s.slots <- struct{}{}:
 		}
-		tokens, err := s.ask(ctx, src.url)
+		told, err := s.ask(ctx, src.url)
 		<-s.slots
 		if ctx.Err() != nil {
 			return
@@ -127,36 +141,36 @@ func (s *scraper) follow(ctx context.Context, src source) {
 			pause = min(pause, scrapeAgain<<min(failures, 8))
 			failures++
 			s.failed.Add(1)
-			s.deps.Log.DebugContext(ctx, "capacity not learnt", slog.String("backend", src.key.ID), slog.Any("error", err))
+			s.deps.Log.DebugContext(ctx, "cache not learnt", slog.String("backend", src.key.ID), slog.Any("error", err))
 		} else {
 			failures = 0
 			s.answered.Add(1)
-			s.deps.OnCapacity(src.key, tokens)
+			s.deps.OnCache(src.key, told)
 		}
 		timer.Reset(pause*9/10 + rand.N(pause/5))
 	}
 }
 
-// ask is one question. A backend that answers, and has no metrics or none that tell, has a capacity of 0: unknown.
-func (s *scraper) ask(ctx context.Context, url string) (tokens int, err error) {
+// ask is one question. A backend that answers, and has no metrics or none that tell, has a cache of which nothing is known.
+func (s *scraper) ask(ctx context.Context, url string) (Cache, error) {
 	ctx, cancel := context.WithTimeout(ctx, scrapeLimit)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/metrics", nil)
 	if err != nil {
-		return 0, err
+		return Cache{}, err
 	}
 	req.Header.Set("User-Agent", "warmring-probe")
 	resp, err := s.client.Do(req)
 	if err != nil {
-		return 0, err
+		return Cache{}, err
 	}
 	defer func() { _ = resp.Body.Close() }() // nothing more is wanted from it
 	switch classify(resp) {
 	case up:
-		return capacity(resp.Body)
+		return readCache(resp.Body)
 	case unknown:
-		return 0, nil
+		return Cache{}, nil
 	case failing, busy:
 	}
-	return 0, fmt.Errorf("%s/metrics answers %s", url, resp.Status)
+	return Cache{}, fmt.Errorf("%s/metrics answers %s", url, resp.Status)
 }

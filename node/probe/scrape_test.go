@@ -127,6 +127,31 @@ func TestSetBackends(t *testing.T) {
 	})
 }
 
+// One that is watched and answers after it did not may have been restarted: it is asked at once, once.
+func TestScrapeAfterFailure(t *testing.T) {
+	inBubble(t, Default(), func(b *bench) {
+		t := b.t
+		b.set("a:80", holds(7))
+		b.Watch([]Target{target("a")})
+		b.SetBackends([]Target{target("a")})
+		b.wantCapacities(t, "a@1 7")
+		b.set("a:80", nil)
+		time.Sleep(3 * time.Second)
+		b.wantCapacities(t)
+		b.set("a:80", answers(map[string]string{"/health": "", "/metrics": sglangCache + " 8\n"}))
+		time.Sleep(time.Second)
+		b.wantCapacities(t, "a@1 8")
+		time.Sleep(50 * time.Second)
+		b.wantCapacities(t)
+		b.SetBackends(nil)
+		b.set("a:80", nil)
+		time.Sleep(3 * time.Second)
+		b.set("a:80", holds(9))
+		time.Sleep(10 * time.Second)
+		b.wantCapacities(t) // nobody wants to know
+	})
+}
+
 func TestNobodyIsScraped(t *testing.T) {
 	cfg := Default()
 	cfg.Kind = Never

@@ -123,6 +123,9 @@ func (w *watch) judge(ctx context.Context) (loads.Probe, string) {
 		}
 		return loads.Unprobed, a.cause
 	}
+	if w.failures > 0 {
+		w.scraper.again(w.key) // it may have been restarted
+	}
 	w.failures = 0
 	if a.state == busy {
 		if w.said == loads.Ready {

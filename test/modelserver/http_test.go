@@ -234,6 +234,7 @@ func TestProbesAndMetrics(t *testing.T) {
 		`vllm:request_success_total{model_name="demo",finished_reason="stop"} 1`,
 		`vllm:request_success_total{model_name="demo",finished_reason="length"} 1`,
 		"# TYPE vllm:prefix_cache_hits_total counter",
+		"# TYPE process_start_time_seconds gauge",
 		`vllm:cache_config_info{block_size="16",engine="0",num_gpu_blocks="71875"} 1`,
 	} {
 		if !strings.Contains(body, want+"\n") {

@@ -28,6 +28,9 @@ func (s *Server) serveMetrics(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n%s{%s} %s\n", // a scraper that left needs no answer
 			m.name, m.help, m.name, m.kind, m.name, model, strconv.FormatFloat(m.value, 'g', -1, 64))
 	}
+	const start = "process_start_time_seconds" // as Prometheus' client for Python has it
+	_, _ = fmt.Fprintf(w, "# HELP %s Start time of the process since unix epoch in seconds.\n# TYPE %s gauge\n%s %s\n",
+		start, start, start, strconv.FormatFloat(float64(s.started.UnixMilli())/1000, 'g', -1, 64))
 	const cache = "vllm:cache_config_info" // as vLLM's: the configuration is in the labels
 	_, _ = fmt.Fprintf(w, "# HELP %s Configuration of the KV cache.\n# TYPE %s gauge\n%s{block_size=\"%d\",engine=\"0\",num_gpu_blocks=\"%d\"} 1\n",
 		cache, cache, cache, s.cfg.Block, st.BlocksTotal)

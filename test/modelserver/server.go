@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Server is one simulated model server. New makes one.
@@ -25,6 +26,7 @@ type Server struct {
 	faults   faults
 	door     *door
 	conns    *conns
+	started  time.Time
 	requests atomic.Int64
 	ids      atomic.Int64
 }
@@ -35,7 +37,7 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, engine: newEngine(cfg), door: newDoor(), conns: newConns()}
+	s := &Server{cfg: cfg, engine: newEngine(cfg), door: newDoor(), conns: newConns(), started: time.Now()}
 	return s, s.SetFault(cfg.Fault)
 }
 
