@@ -275,3 +275,22 @@ func TestSketchIsSafe(t *testing.T) {
 	wg.Wait()
 	sound(t, s)
 }
+
+// Chunks that all belong at one place of the table, which takes the cluster's salt to make, are counted like any others.
+func TestCraftedCollisions(t *testing.T) {
+	inverse := uint64(0xf1de83e19937733d) // of the factor in places.home, modulo 2^64
+	s := NewSketch(512)
+	if s.places.home(inverse*7) != 0 || s.places.home(inverse*700_000) != 0 {
+		t.Fatal("they do not collide")
+	}
+	for i := range uint64(20_000) {
+		s.Add(testRoot, []uint64{inverse, inverse * (2 + i)}, 1)
+	}
+	sound(t, s)
+	if st := s.Stats(); st.Counters != 512 {
+		t.Errorf("%+v", st)
+	}
+	if r := s.Report(10_000, 10); len(r.Counts) != 1 || r.Counts[0].Chunk != inverse || r.Counts[0].Visits != 20_000 {
+		t.Errorf("%+v", r)
+	}
+}
