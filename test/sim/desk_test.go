@@ -189,10 +189,15 @@ func (c *caller) post(r *Router, body string) (a answer) {
 
 // begin asks in the background; then gets the answer, or nothing.
 func (c *caller) begin(r *Router, prompt string, tokens int, then func(answer)) {
+	c.send(r, chat(prompt, tokens), then)
+}
+
+// send posts a body in the background; then gets the answer, or nothing.
+func (c *caller) send(r *Router, body string, then func(answer)) {
 	c.asked.Add(1)
 	c.w.background.Go(func() {
 		defer c.asked.Done()
-		if a := c.ask(r, prompt, tokens); then != nil {
+		if a := c.post(r, body); then != nil {
 			then(a)
 		}
 	})
@@ -203,13 +208,19 @@ func (w *World) homes(r *Router, bodies []string) []string {
 	homes := make([]string, len(bodies))
 	epoch := r.Node().Epoch()
 	for i, body := range bodies {
-		e, err := api.Explain(epoch, "chat", "", nil, []byte(body))
-		if err != nil {
-			w.Fatalf("the home of %q at %s: %v", body, r.Name, err)
-		}
-		homes[i] = e.Place.Home()
+		place := w.place(epoch, body)
+		homes[i] = place.Home()
 	}
 	return homes
+}
+
+// place is where an epoch's map puts a body.
+func (w *World) place(e *routing.Epoch, body string) routing.Place {
+	explained, err := api.Explain(e, "chat", "", nil, []byte(body))
+	if err != nil {
+		w.Fatalf("the place of %q: %v", body, err)
+	}
+	return explained.Place
 }
 
 // scrape reads a router's metrics.

@@ -49,15 +49,20 @@ const (
 // coarse makes a model server take a tenth of the steps, each ten times as long: they are what costs real time.
 func coarse(c *modelserver.Config) { c.Cost.Step *= 10 }
 
-// bounded routes by a fixed prefix length, under the relative bound, with a salt that is the same whoever founds: so are
-// all homes.
-func (w *World) bounded() func(*node.Config) {
+// salted takes a salt that is the same whoever founds: so are all homes.
+func (w *World) salted() func(*node.Config) {
 	salt := filepath.Join(w.t.TempDir(), "salt")
 	if err := os.WriteFile(salt, []byte("the same for all clusters"), 0o600); err != nil {
 		w.Fatalf("%v", err)
 	}
+	return func(cfg *node.Config) { cfg.Router.SaltFile = salt }
+}
+
+// bounded routes by a fixed prefix length, under the relative bound, and is salted.
+func (w *World) bounded() func(*node.Config) {
+	salted := w.salted()
 	return func(cfg *node.Config) {
-		cfg.Router.SaltFile = salt
+		salted(cfg)
 		cfg.Endpoints[0].Variants = []fleet.Variant{{
 			Name: "main", Weight: 1, Routing: fleet.Routing{Strategy: routing.PrefixAware, PrefixLength: 1024},
 		}}
