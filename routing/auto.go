@@ -16,6 +16,8 @@ const (
 	settling = 20 * time.Second
 	// idle is the share of its own prefill work up to which a new home has nothing to do.
 	idle = 0.1
+	// moving is the most of all requests that may go to a model server that joined and does not hold their pin yet.
+	moving = 0.25
 )
 
 // warm is what is known of the prompt of a decision.
@@ -23,7 +25,7 @@ type warm struct {
 	prompt, hot int    // tokens
 	blind       bool   // the directory is not complete: the home is trusted
 	known       bool   // somebody holds the pin
-	newest      uint32 // Picker.fleet at its newest entry
+	oldest      uint32 // Picker.fleet when the first of those who hold it was sent it
 	first       int    // a first touch looks at so many of the ranking only; 0: at all
 }
 
@@ -60,7 +62,9 @@ func (p *Picker) find(c *choice, pin uint64) {
 			continue
 		}
 		l.mark, l.placed = c.serial, int(at.depth)
-		c.warm.known, c.warm.newest = true, max(c.warm.newest, at.fleet)
+		if !c.warm.known || at.since < c.warm.oldest {
+			c.warm.known, c.warm.oldest = true, at.since
+		}
 	}
 }
 
@@ -109,8 +113,8 @@ func (c *choice) warmth(i int) float64 {
 // auto chooses among those that may be chosen.
 func (c *choice) auto() int {
 	w := &c.warm
-	if w.known && c.loads[c.acting].joined > w.newest && float64(c.loads[c.acting].pending()) <= idle*work(w.hot, w.prompt) {
-		return c.acting // it is new: its pins move there one at a time, while it has nothing to do
+	if c.succeeds() {
+		return c.acting
 	}
 	if w.first == 0 {
 		return c.least(prefill, c.place.pin)
@@ -123,6 +127,26 @@ func (c *choice) auto() int {
 		}
 	}
 	return best
+}
+
+// succeeds reports whether the home takes a pin over from those who held it before the home joined: while it has nothing to
+// do, and once it holds the pin too, or else they would keep half of it. The more of the fleet is new, the fewer pins move at
+// a time: a move is a prompt processed anew, and replicas do not see each other's at once.
+func (c *choice) succeeds() bool {
+	w, home := &c.warm, c.loads[c.acting]
+	if !w.known || home.joined <= w.oldest || float64(home.pending()) > idle*work(w.hot, w.prompt) {
+		return false
+	}
+	if home.mark == c.serial {
+		return true
+	}
+	joined := 0
+	for _, l := range c.loads {
+		if l.joined > w.oldest {
+			joined++
+		}
+	}
+	return float64(c.draw>>11)/unit*float64(joined) < moving*float64(len(c.loads))
 }
 
 // few is the first of a ranking, in order.

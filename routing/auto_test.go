@@ -267,30 +267,109 @@ func TestPinsOfTheTableBefore(t *testing.T) {
 	}
 }
 
-// A model server that joins takes over its pins while it has nothing to do.
-func TestPinsMoveToANewHome(t *testing.T) {
-	b := newBench(t, heat(t, fleet(t, 4, adaptive())))
-	var long string
-	var bigger *Epoch
-	for i := range 200 { // find one that moves
-		long = fmt.Sprintf("%c", rune('A'+i)) + strings.Repeat("d", 50)
-		bigger = apply(t, b.Epoch(), Change{PutBackends: []Backend{backend(4)}})
-		pl, err := bigger.Map(&Request{Endpoint: "demo", Text: letterText(long)})
+// newcomer is a bench with n model servers of which gpu-n joined last, and prompts sent before that whose home it is.
+func newcomer(t *testing.T, n, prompts int) (*bench, []string) {
+	t.Helper()
+	b := newBench(t, heat(t, fleet(t, n, adaptive())))
+	bigger := apply(t, b.Epoch(), Change{PutBackends: []Backend{backend(n)}})
+	id := backend(n).ID
+	var out []string
+	for i := 0; len(out) < prompts; i++ {
+		text := fmt.Sprintf("%c", rune('A'+i)) + strings.Repeat("d", 50)
+		pl, err := bigger.Map(&Request{Endpoint: "demo", Text: letterText(text)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if pl.Home() == "gpu-4" {
-			break
+		if pl.Home() == id {
+			b.finish(text)
+			out = append(out, text)
 		}
 	}
-	old := b.send(long)
-	old.FirstToken(b.now)
 	b.SetEpoch(bigger)
-	if l := b.send(long); l.Backend.ID != "gpu-4" || l.Decision != DecisionHome {
+	return b, out
+}
+
+// finish sends a prompt and has it answered.
+func (b *bench) finish(letters string) string {
+	l := b.send(letters)
+	l.FirstToken(b.now)
+	l.Release()
+	return l.Backend.ID
+}
+
+// A model server that joins takes over its pins while it has nothing to do, and then is preferred to who held them before.
+func TestPinsMoveToANewHome(t *testing.T) {
+	b, prompts := newcomer(t, 4, 2)
+	l := b.send(prompts[0])
+	if l.Backend.ID != "gpu-4" || l.Decision != DecisionHome {
 		t.Errorf("%s, %s", l.Backend.ID, l.Decision)
 	}
-	if l := b.send(long); l.Backend.ID == "gpu-4" && l.writes > 0 {
-		t.Errorf("%+v", l)
+	if got := b.finish(prompts[1]); got == "gpu-4" {
+		t.Error("a second pin moves while the first is processed")
+	}
+	l.FirstToken(b.now)
+	if got := b.finish(prompts[0]); got != "gpu-4" {
+		t.Errorf("%s, though the home holds it and has only decoding to do", got)
+	}
+	for range 2 { // a chance that was missed is not the last
+		if got := b.finish(prompts[1]); got != "gpu-4" {
+			t.Errorf("%s", got)
+		}
+	}
+}
+
+// While the new home is busy, who held its pins before serves them; what others placed counts alike.
+func TestABusyNewHomeLeavesPinsWhereTheyWere(t *testing.T) {
+	b, prompts := newcomer(t, 4, 1)
+	b.SetReplicas(1, true, 0)
+	b.SetPeers([]PeerLoad{{ID: "gpu-4", Incarnation: b.load("gpu-4").Backend.Incarnation, Prefill: 5000, InFlight: 1}}, b.now)
+	before := b.finish(prompts[0])
+	if before == "gpu-4" {
+		t.Fatal("moved to a busy server")
+	}
+	pl := b.auto(prompts[0])
+	told := Placement{Pin: pl.Pin(), ID: "gpu-4", Incarnation: b.load("gpu-4").Backend.Incarnation, Depth: 3000, Written: 3000}
+	b.HearPlacements("other", []Placement{told}, b.now)
+	if got := b.finish(prompts[0]); got != before {
+		t.Errorf("%s, though the home is busy and %s holds the prompt", got, before)
+	}
+	b.SetPeers([]PeerLoad{{ID: "gpu-4", Incarnation: told.Incarnation}}, b.now)
+	if got := b.finish(prompts[0]); got != "gpu-4" {
+		t.Errorf("%s", got)
+	}
+}
+
+// The more of the fleet is new, the smaller the part of the requests that move their pins.
+func TestFewPinsMoveAtOnceInAFleetThatGrew(t *testing.T) {
+	for _, tt := range []struct {
+		joined int
+		share  float64
+	}{{1, 1}, {4, 0.5}, {12, 1.0 / 3}} {
+		b, prompts := newcomer(t, 4, 1)
+		for i := 1; i < tt.joined; i++ { // weighing next to nothing they take no pin
+			extra := backend(4 + i)
+			extra.Weight = 1e-6
+			b.SetEpoch(apply(t, b.Epoch(), Change{PutBackends: []Backend{extra}}))
+		}
+		pl, moved := b.auto(prompts[0]), 0.0
+		for i := range 1000 {
+			c, err := b.choice(pl, nil, uint64(i)*(math.MaxUint64/1000), b.clock(b.now))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.succeeds() {
+				moved++
+			}
+		}
+		if got := b.finish(prompts[0]); got != "gpu-4" {
+			t.Fatal(got)
+		}
+		if c, err := b.choice(pl, nil, math.MaxUint64, b.clock(b.now)); err != nil || !c.succeeds() {
+			t.Errorf("%d joined 4: a pin that moved goes back, %v", tt.joined, err)
+		}
+		if math.Abs(moved/1000-tt.share) > 0.01 {
+			t.Errorf("%d joined 4: %.3f of the requests move, want %.3f", tt.joined, moved/1000, tt.share)
+		}
 	}
 }
 

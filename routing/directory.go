@@ -31,9 +31,10 @@ type slot struct {
 // place says that a model server was sent a pin.
 type place struct {
 	load  uint32 // its number
-	fleet uint32 // Picker.fleet at that time
+	since uint32 // Picker.fleet when it was sent it first, of what it still holds
+	fleet uint32 // Picker.fleet when it was sent it last
 	depth int32  // tokens
-	clock int64  // the model server's cache clock at that time
+	clock int64  // the model server's cache clock at the last time
 }
 
 func (d *directory) init(limit int) {

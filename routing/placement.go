@@ -106,15 +106,7 @@ func (p *Picker) place(l *Lease, c *choice, i int) {
 // write notes that a model server writes tokens to its cache and then holds depth tokens of the pin.
 func (p *Picker) write(ld *load, pin uint64, depth, tokens int) {
 	ld.clock.own += int64(tokens)
-	at := place{load: ld.number, fleet: p.fleet, depth: int32(depth), clock: ld.clock.now()}
-	news := true
-	for _, was := range p.directory.get(pin) {
-		if was.load == at.load && ld.clock.same(was, at) {
-			news = false
-		}
-	}
-	p.directory.put(pin, at)
-	if news && p.others > 0 {
+	if news := p.note(ld, pin, depth); news && p.others > 0 {
 		if len(p.placed) >= untold {
 			p.placed = p.placed[:copy(p.placed, p.placed[untold/2:])]
 		}
@@ -122,6 +114,19 @@ func (p *Picker) write(ld *load, pin uint64, depth, tokens int) {
 		ld.clock.told = ld.clock.own
 	}
 	p.touch(ld)
+}
+
+// note records that a model server holds depth tokens of the pin, and reports whether that is news.
+func (p *Picker) note(ld *load, pin uint64, depth int) (news bool) {
+	at := place{load: ld.number, since: p.fleet, fleet: p.fleet, depth: int32(depth), clock: ld.clock.now()}
+	news = true
+	for _, was := range p.directory.get(pin) {
+		if was.load == at.load && ld.clock.held(was.clock) {
+			at.since, news = was.since, !ld.clock.same(was, at)
+		}
+	}
+	p.directory.put(pin, at)
+	return news
 }
 
 // TakePlacements appends what is to be told to the other replicas since it was called last, in order.
@@ -162,8 +167,7 @@ func (p *Picker) HearPlacements(from string, ps []Placement, now time.Time) {
 			o.clocks[n] = ps[i].Written
 		}
 		if ps[i].Pin != 0 {
-			depth := int32(min(max(0, ps[i].Depth), maxPromptTokens))
-			p.directory.put(ps[i].Pin, place{load: ld.number, fleet: p.fleet, depth: depth, clock: ld.clock.now()})
+			p.note(ld, ps[i].Pin, min(max(0, ps[i].Depth), maxPromptTokens))
 		}
 	}
 }
