@@ -399,6 +399,35 @@ func TestPaceAndLateness(t *testing.T) {
 	}
 }
 
+// A request that waits is not late while work that came after it explains the wait.
+func TestWorkThatCameLaterExplainsAWait(t *testing.T) {
+	b := newBench(t, heat(t, fleet(t, 1, adaptive())))
+	b.SetReplicas(1, true, 0)
+	for i := range 50 {
+		l := b.send(fmt.Sprintf("%c", rune('A'+i)) + strings.Repeat("p", i))
+		b.now = b.now.Add(time.Duration(l.ahead) * 100 * time.Microsecond)
+		l.FirstToken(b.now)
+		l.Release()
+	}
+	b.send("z") // 64 tokens, 6.4 ms
+	late := func() float64 {
+		pl := b.auto("z")
+		return b.Explain(&pl, b.now)[0].Late
+	}
+	b.now = b.now.Add(100 * time.Millisecond)
+	if late() < 10 {
+		t.Errorf("late %v after 100 ms instead of 6", late())
+	}
+	b.SetPeers([]PeerLoad{{ID: "gpu-0", Incarnation: b.load("gpu-0").Backend.Incarnation, Prefill: 1000}}, b.now)
+	if late() != 1 {
+		t.Errorf("late %v, though 1,000 tokens came in between", late())
+	}
+	b.now = b.now.Add(time.Second)
+	if late() < 5 {
+		t.Errorf("late %v after 1.1 s with work for 0.1", late())
+	}
+}
+
 // The work of a request whose first token cannot be seen is taken off when it should be done.
 func TestUnaryWorkDrains(t *testing.T) {
 	b := newBench(t, heat(t, fleet(t, 1, adaptive())))

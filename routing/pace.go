@@ -102,13 +102,15 @@ func (p *pace) ratio(s *lesson) float64 {
 	return r
 }
 
-// late is how many times longer than expected the oldest request without a first token has waited, 1 up to lateFrom.
+// late is how many times longer than expected the oldest request without a first token has waited, 1 up to lateFrom. Work that
+// came, or was heard of, after the request counts too: a server takes up both in one step.
 func (l *load) late(now time.Duration) float64 {
 	r := l.waiting.head
 	if r == nil || r.expected <= 0 {
 		return 1
 	}
-	if x := (now - r.sent).Seconds() / max(1e-3, r.expected); x > lateFrom {
+	expected := max(1e-3, r.expected, r.lesson.expect(float64(l.pending())))
+	if x := (now - r.sent).Seconds() / expected; x > lateFrom {
 		return x
 	}
 	return 1
