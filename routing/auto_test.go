@@ -472,7 +472,7 @@ func TestLearntTokens(t *testing.T) {
 	b := newBench(t, heat(t, fleet(t, 2, adaptive())))
 	for i := range 50 {
 		l := b.send(fmt.Sprintf("%cx", rune('A'+i)))
-		l.Learn(256, 10) // 512 bytes: two a token
+		l.Learn(256, 10, b.now) // 512 bytes: two a token
 		l.Release()
 	}
 	pl := b.auto("yyyy")
@@ -480,7 +480,7 @@ func TestLearntTokens(t *testing.T) {
 		t.Errorf("%d tokens of 1,024 bytes", n)
 	}
 	l := b.send("zz")
-	l.Learn(256, 100)
+	l.Learn(256, 100, b.now)
 	depth := 0
 	for _, at := range b.directory.get(l.pin) {
 		depth = max(depth, int(at.depth))
@@ -488,9 +488,9 @@ func TestLearntTokens(t *testing.T) {
 	if depth != 356 {
 		t.Errorf("depth %d after an answer of 100 tokens", depth)
 	}
-	l.Learn(-1, 5)
-	l.Learn(1, -5)
-	l.Learn(math.MaxInt, 1)
+	l.Learn(-1, 5, b.now)
+	l.Learn(1, -5, b.now)
+	l.Learn(math.MaxInt, 1, b.now)
 }
 
 // The directory is a bounded LRU: the model of it is a list.
@@ -554,7 +554,7 @@ func TestRestartedServer(t *testing.T) {
 		if n := placed(); (n == 0) != tt.restarted {
 			t.Errorf("%s: %d tokens are taken for cached", tt.name, n)
 		}
-		lease.Learn(400, 5) // it was answered, so it is there
+		lease.Learn(400, 5, b.now) // it was answered, so it is there
 		lease.Release()
 		if placed() == 0 {
 			t.Errorf("%s: the answer was not placed", tt.name)

@@ -63,7 +63,7 @@ func (b *bench) hostile(n, from int, body func(i uint64) []byte) {
 		}
 		b.Count(&pl, &l)
 		l.FirstToken(b.now)
-		l.Learn(150, 1)
+		l.Learn(150, 1, b.now)
 		l.Release()
 		if i%16 > 0 {
 			continue

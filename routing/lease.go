@@ -39,6 +39,7 @@ type Lease struct {
 	lesson     *lesson // of the endpoint
 	pin        uint64
 	writes     int           // tokens of the prompt that the model server is expected to process
+	unary      bool          // nobody sees its first token
 	sent       time.Duration // when it was made
 	ahead      float64       // work pending there, this request's included
 	expected   float64       // seconds to the first token, 0 when there is no telling

@@ -27,6 +27,7 @@ const (
 type lesson struct {
 	n, x, y, xx, xy float64 // decayed sums
 	bytes, tokens   float64 // means of a request's prompt
+	whole           whole
 }
 
 // line is a (s) and b (s per token equivalent); ok: there are samples enough.
@@ -47,6 +48,14 @@ func (s *lesson) line() (a, b float64, ok bool) {
 func (s *lesson) expect(work float64) float64 {
 	a, b, _ := s.line()
 	return a + b*work
+}
+
+// expectUnseen is expect for a first token that nobody sees.
+func (s *lesson) expectUnseen(work float64) float64 {
+	if s.n < lineNeeds*lineMemory {
+		return s.whole.expect(work)
+	}
+	return s.expect(work)
 }
 
 // first learns from a first token.

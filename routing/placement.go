@@ -93,10 +93,11 @@ func (p *Picker) place(l *Lease, c *choice, i int) {
 	l.lesson, l.pin, l.sent = s, c.place.pin, c.now
 	l.writes = prompt - min(c.have(i), prompt)
 	l.ahead = float64(ld.pending() + l.prefill)
-	l.expected = s.expect(l.ahead)
-	if c.place.unary {
+	if l.unary = c.place.unary; l.unary {
+		l.expected = s.expectUnseen(l.ahead)
 		ld.unary.add(l)
 	} else {
+		l.expected = s.expect(l.ahead)
 		ld.waiting.add(l)
 	}
 	p.rate.add(c.now)
@@ -247,8 +248,8 @@ func (p *Picker) SetLife(id string, incarnation uint64, life Life) (restarted bo
 	return restarted
 }
 
-// Learn says what the answer's usage told, in tokens; 0: nothing.
-func (l *Lease) Learn(prompt, completion int) {
+// Learn says what the usage of an answer that ended just now told, in tokens; 0: nothing.
+func (l *Lease) Learn(prompt, completion int, now time.Time) {
 	p := l.picker
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -256,6 +257,9 @@ func (l *Lease) Learn(prompt, completion int) {
 		return
 	}
 	l.lesson.learn(l.size, prompt)
+	if took := p.clock(now) - l.sent; l.unary && completion > 0 && took > 0 {
+		l.lesson.whole.add(l.ahead, float64(completion), took.Seconds())
+	}
 	if completion > 0 && !l.load.gone {
 		p.write(l.load, l.pin, prompt+completion, completion)
 		l.writes += completion

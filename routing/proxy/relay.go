@@ -40,7 +40,7 @@ func (c *call) relay(ctx context.Context, ex *exchange, a Answer) error {
 	}
 	if watched {
 		c.res.Usage = ex.land.end.usage()
-		c.lease.Learn(c.res.Usage.Prompt, c.res.Usage.Completion)
+		c.lease.Learn(c.res.Usage.Prompt, c.res.Usage.Completion, time.Now())
 	}
 	c.finish(ex, a, broken)
 	return nil

@@ -227,7 +227,7 @@ func (c *cluster) first(q *call) {
 }
 
 func (c *cluster) done(q *call) {
-	q.lease.Learn(q.turn.Tokens, q.turn.Answer.Tokens)
+	q.lease.Learn(q.turn.Tokens, q.turn.Answer.Tokens, c.clock.wall())
 	q.lease.Release()
 }
 
