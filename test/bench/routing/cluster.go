@@ -36,7 +36,8 @@ type cluster struct {
 	numbers  map[string]int // of the model servers
 	routers  []*router
 	kv       int
-	err      error // the first thing that should not be
+	tabled   []time.Duration // when a hot table was agreed on
+	err      error           // the first thing that should not be
 
 	text  prefix.Text
 	chain []uint64
@@ -191,9 +192,25 @@ func (c *cluster) tabulate() {
 	}
 	made := hot.Make(before, reports, hot.Config{Servers: len(c.backends), Capacity: float64(c.kv)})
 	if table == nil || !slices.Equal(made.Runs, before) {
+		c.tabled = append(c.tabled, c.clock.now)
 		c.change(routing.Change{Hot: &routing.HotTable{Runs: made.Runs}})
 	}
 	c.clock.after(period, c.tabulate)
+}
+
+// tables is how many hot tables a minute were agreed on between two times; nil without hot tables.
+func (c *cluster) tables(from, to time.Duration) *float64 {
+	if !c.auto() {
+		return nil
+	}
+	n := 0
+	for _, at := range c.tabled {
+		if at >= from && at < to {
+			n++
+		}
+	}
+	rate := float64(n) / (to - from).Minutes()
+	return &rate
 }
 
 // place maps a prompt in an epoch. It holds until the next call.

@@ -49,19 +49,22 @@ func (j job) play(o *options) (row, error) {
 	if j.policy == ownPolicy {
 		l.gap = 0
 	}
+	var tables *float64
 	if j.policy == oraclePolicy {
 		m.run(&oracle{servers: m.servers})
 	} else {
 		c := newCluster(m.clock, l, policy, j.routers, k.kv, j.seed)
 		m.run(c)
-		err = c.err
+		err, tables = c.err, c.tables(s.Warm, s.End)
 	}
 	if err != nil {
 		return row{}, fmt.Errorf("%s, %s, seed %d, %d routers: %w", j.workload, j.policy, j.seed, j.routers, err)
 	}
+	f := m.figures()
+	f.Tables = tables
 	return row{
 		Workload: j.workload, Policy: j.policy, Seed: j.seed, Routers: j.routers, PrefixLength: policy.PrefixLength,
-		figures: m.figures(), Seconds: time.Since(began).Seconds(),
+		figures: f, Seconds: time.Since(began).Seconds(),
 	}, nil
 }
 

@@ -74,17 +74,25 @@ func average(g []figures) figures {
 		out.Overflow += f.Overflow / n
 		out.Answered += f.Answered / n
 		out.ShareMin, out.ShareMax = min(out.ShareMin, f.ShareMin), max(out.ShareMax, f.ShareMax)
-		if f.Agree != nil {
-			if out.Agree == nil {
-				out.Agree = new(float64)
-			}
-			*out.Agree += *f.Agree / n
-		}
+		out.Agree = plus(out.Agree, f.Agree, n)
+		out.Tables = plus(out.Tables, f.Tables, n)
 		out.Moved = add(out.Moved, f.Moved, n)
 		out.Around = add(out.Around, f.Around, n)
 		out.Settled = add(out.Settled, f.Settled, n)
 	}
 	return out
+}
+
+// plus adds a n-th of b to a; nil was not measured.
+func plus(a, b *float64, n float64) *float64 {
+	if b == nil {
+		return a
+	}
+	sum := *b / n
+	if a != nil {
+		sum += *a
+	}
+	return &sum
 }
 
 // add adds a n-th of b to a.
@@ -101,7 +109,7 @@ func add(a, b []float64, n float64) []float64 {
 // String is the table for the screen.
 func (s summary) String() string {
 	lines := [][]string{{
-		"workload", "routers", "policy", "hit %", "p50 ms", "p90 ms", "p99 ms", "mean ms", "req/s", "share %", "overflow %", "agree %", "moved %", "p90 around ms", "settled s",
+		"workload", "routers", "policy", "hit %", "p50 ms", "p90 ms", "p99 ms", "mean ms", "req/s", "share %", "overflow %", "agree %", "tables/min", "moved %", "p90 around ms", "settled s",
 	}}
 	last := ""
 	for _, k := range s.scenes {
@@ -115,7 +123,7 @@ func (s summary) String() string {
 		last = k.workload
 		lines = append(lines, []string{
 			name, fmt.Sprint(k.routers), k.label(), percent(f.Hit), round(f.P50), round(f.P90), round(f.P99), round(f.Mean), fmt.Sprintf("%.1f", f.Rate),
-			percent(f.ShareMin) + "-" + percent(f.ShareMax), percent(f.Overflow), maybe(f.Agree), each(f.Moved, percent), each(f.Around, round), each(f.Settled, round),
+			percent(f.ShareMin) + "-" + percent(f.ShareMax), percent(f.Overflow), maybe(f.Agree, percent), maybe(f.Tables, tenths), each(f.Moved, percent), each(f.Around, round), each(f.Settled, round),
 		})
 	}
 	return sheet.Grid(lines, 1)
@@ -137,11 +145,13 @@ func percent(x float64) string { return fmt.Sprintf("%.1f", 100*x) }
 
 func round(x float64) string { return fmt.Sprintf("%.0f", x) }
 
-func maybe(x *float64) string {
+func tenths(x float64) string { return fmt.Sprintf("%.1f", x) }
+
+func maybe(x *float64, text func(float64) string) string {
 	if x == nil {
 		return "-"
 	}
-	return percent(*x)
+	return text(*x)
 }
 
 func each(xs []float64, text func(float64) string) string {

@@ -13,12 +13,12 @@ import (
 )
 
 func TestAverage(t *testing.T) {
-	agree := 0.5
+	agree, tables := 0.5, 3.0
 	f := average([]figures{
-		{Requests: 10, Hit: 0.2, Mean: 100, ShareMin: 0.1, ShareMax: 0.2, Agree: &agree, Moved: []float64{0.1, 0.3}},
-		{Requests: 20, Hit: 0.4, Mean: 200, ShareMin: 0.12, ShareMax: 0.3, Agree: &agree, Moved: []float64{0.3, 0.5}},
+		{Requests: 10, Hit: 0.2, Mean: 100, ShareMin: 0.1, ShareMax: 0.2, Agree: &agree, Tables: &tables, Moved: []float64{0.1, 0.3}},
+		{Requests: 20, Hit: 0.4, Mean: 200, ShareMin: 0.12, ShareMax: 0.3, Agree: &agree, Tables: &tables, Moved: []float64{0.3, 0.5}},
 	})
-	if f.Requests != 30 || f.Mean != 150 || f.ShareMin != 0.1 || f.ShareMax != 0.3 || *f.Agree != 0.5 || each(f.Moved, percent) != "20.0 40.0" {
+	if f.Requests != 30 || f.Mean != 150 || f.ShareMin != 0.1 || f.ShareMax != 0.3 || *f.Agree != 0.5 || *f.Tables != 3 || each(f.Moved, percent) != "20.0 40.0" {
 		t.Errorf("%+v", f)
 	}
 }

@@ -49,6 +49,8 @@ type figures struct {
 	Overflow float64  `json:"overflow"`
 	Agree    *float64 `json:"agree,omitempty"`
 	Answered float64  `json:"answered"` // share of the requests that got a first token before the end
+	// Tables is how many hot tables a minute were agreed on.
+	Tables *float64 `json:"tables_per_minute,omitempty"`
 	// Moved is the share of keys that got another home, for each change of the fleet; Around the p90 in the 20 s before and
 	// after each; Settled the seconds until
 	// those who came had a fair share.
