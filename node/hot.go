@@ -19,8 +19,6 @@ const (
 	tableEvery, tableFirst, tableYoung = 5 * time.Second, time.Second, 10 * time.Second
 	// askLimit bounds how long the leader waits for another router's sketch.
 	askLimit = time.Second
-	// floorVisits is the lower bound of visits from which a prefix is told to the leader.
-	floorVisits = 1.5
 	// countsMost bounds what one router tells: a chunk that is hot has a share of at least 1/(8 N), so with N backends at
 	// most 8 N of the deepest are, and each has a way of some chunks to it.
 	countsMost = 1 << 16
@@ -98,15 +96,16 @@ func (r *replica) reported(ctx context.Context) []hot.Report {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
 	members := *r.members.Load()
+	floor := hot.Floor(len(members))
 	reports := make([]hot.Report, len(members))
 	var asked sync.WaitGroup
 	for i, m := range members {
 		if m.Name == r.name {
-			reports[i] = r.counted(floorVisits, countsMost)
+			reports[i] = r.counted(floor, countsMost)
 			continue
 		}
 		asked.Go(func() {
-			report, err := r.client.Hot(ctx, m.Addr, floorVisits, countsMost)
+			report, err := r.client.Hot(ctx, m.Addr, floor, countsMost)
 			if err != nil {
 				r.log.DebugContext(ctx, "a router did not tell its sketch", slog.String("peer", m.Name), slog.Any("error", err))
 				return

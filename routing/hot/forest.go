@@ -14,8 +14,11 @@ type forest struct {
 
 type node struct {
 	Count
-	up      int32 // place of the parent, -1 for the first of a chain
-	servers int   // 2 or more: hot
+	up int32 // place of the parent, -1 for the first of a chain
+	// Servers that it is spread over, and was in the table before; 1: it is not hot.
+	servers, held int
+	// It is, and was, in one run with its parent.
+	joins, joined bool
 }
 
 const none = -1
@@ -47,7 +50,7 @@ func grow(sum Report) *forest {
 }
 
 func (f *forest) prepare(i int, c Count, counts []Count) int32 {
-	f.nodes[i] = node{Count: c, up: none}
+	f.nodes[i] = node{Count: c, up: none, servers: 1, held: 1}
 	if at, ok := slices.BinarySearchFunc(counts, c.Parent, byChunk); ok {
 		f.nodes[i].up = int32(at)
 	}
@@ -70,30 +73,30 @@ func (f *forest) lift() {
 	}
 }
 
-// held finds over how many servers each chunk was spread by the table before: by place, 0 for those that were not in it.
-// Of a run only the ends are known; but hashes cover what is before them, so the parents of its last chunk are the run. If
-// that is not counted any more, all that is less than the run's length behind its first chunk passes for it.
-func (f *forest) held(before []Run) []int {
-	old, rest := make([]int, len(f.nodes)), make([]int, len(f.nodes))
+// remember notes what the table before made of each chunk. Of a run only the ends are known; but hashes cover what is before
+// them, so the parents of its last chunk are the run. If that is not counted any more, all that is less than the run's
+// length behind its first chunk passes for it.
+func (f *forest) remember(before []Run) {
+	rest := make([]int, len(f.nodes))
 	for _, r := range before {
 		first, last := f.find(r.First), f.find(r.Last)
 		if first != none {
-			old[first] = max(old[first], r.Servers)
+			f.nodes[first].held = max(f.nodes[first].held, r.Servers)
 		}
 		if last == none && first != none {
 			rest[first] = max(rest[first], r.Length-1)
 		}
-		for i, n := last, 0; i != none && n < min(r.Length, len(f.nodes)); i, n = f.nodes[i].up, n+1 {
-			old[i] = max(old[i], r.Servers)
+		for i, n := last, 1; i != none && n <= min(r.Length, len(f.nodes)); i, n = f.nodes[i].up, n+1 {
+			f.nodes[i].held = max(f.nodes[i].held, r.Servers)
+			f.nodes[i].joined = f.nodes[i].joined || n < r.Length
 		}
 	}
 	for _, i := range f.order {
-		up := f.nodes[i].up
-		if up != none && rest[up] > 0 && old[i] == 0 {
-			old[i], rest[i] = old[up], rest[up]-1
+		n := &f.nodes[i]
+		if n.up != none && rest[n.up] > 0 && n.held == 1 {
+			n.held, n.joined, rest[i] = f.nodes[n.up].held, true, rest[n.up]-1
 		}
 	}
-	return old
 }
 
 func (f *forest) find(chunk uint64) int32 {
@@ -102,19 +105,4 @@ func (f *forest) find(chunk uint64) int32 {
 		return none
 	}
 	return int32(at)
-}
-
-// spread gives each chunk its servers. Where hysteresis would leave a chunk more than its parent, it gets the parent's: the
-// rest cannot be reached.
-func (f *forest) spread(old []int, copies float64, cfg Config) {
-	for _, i := range f.order {
-		n := &f.nodes[i]
-		n.servers = cfg.wanted(n.Visits, copies*n.Visits/f.requests, old[i])
-		if n.up != none {
-			n.servers = min(n.servers, f.nodes[n.up].servers)
-		}
-		if n.servers < 2 {
-			n.servers = 0
-		}
-	}
 }

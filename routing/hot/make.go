@@ -27,9 +27,6 @@ const (
 	alphaMost, alphaLeast = 8, 2
 	// reuse is how many times over a copy's room should be written before alpha falls: KV/(24 w), design of the tree.
 	reuse = 24
-	// shrink is the part of (servers - 1) at or below which a chunk gives servers back: a share that wavers around a step
-	// does not change the table each period.
-	shrink = 0.7
 )
 
 func (c Config) withDefaults() Config {
@@ -74,13 +71,14 @@ func Make(before []Run, reports []Report, cfg Config) Made {
 		return made
 	}
 	f := grow(sum)
-	copies := made.Alpha * float64(cfg.Servers) // of what all requests visit, were there so many servers
-	f.spread(f.held(before), copies, cfg)
-	runs := f.compress(sum.Requests / (2 * copies))
+	f.remember(before)
+	unit := sum.Requests / (made.Alpha * float64(cfg.Servers))
+	f.divide(cfg, unit)
+	runs := f.runs()
 	made.Cut = max(0, len(runs)-cfg.MaxRuns)
-	// A run has never more visits than the one before it on its chain, which is also listed before it. So in a stable order
-	// by visits the cut leaves no run without the way to it.
-	slices.SortStableFunc(runs, func(a, b stretch) int { return cmp.Compare(b.visits, a.visits) })
+	// A run has never a higher rank than the one before it on its chain, which is also listed before it. So in a stable
+	// order by rank the cut leaves no run without the way to it.
+	slices.SortStableFunc(runs, func(a, b stretch) int { return cmp.Compare(b.rank, a.rank) })
 	for _, r := range runs[:len(runs)-made.Cut] {
 		made.Runs = append(made.Runs, r.Run)
 		made.Chunks += r.Length
@@ -89,14 +87,12 @@ func Make(before []Run, reports []Report, cfg Config) Made {
 	return made
 }
 
-// wanted is how many servers a chunk is spread over that was spread over old so far and has traffic for x.
-func (c Config) wanted(visits, x float64, old int) int {
-	k := 0
-	if visits >= c.MinVisits {
-		k = int(min(math.Ceil(x), float64(c.Servers)))
+// wanted is how many servers a chunk with so many visits is spread over that was spread over held so far. Each server is
+// there for a unit of visits.
+func (c Config) wanted(visits, unit float64, held int) int {
+	held = min(held, c.Servers)
+	if visits >= c.MinVisits && grows(visits, unit, held) || shrinks(visits, unit, held) {
+		return int(min(math.Ceil(visits/unit), float64(c.Servers)))
 	}
-	if old > k && x > shrink*float64(old-1) {
-		k = min(old, c.Servers)
-	}
-	return k
+	return held
 }

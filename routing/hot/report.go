@@ -24,6 +24,11 @@ type Stats struct {
 	Evictions          uint64
 }
 
+// Floor is from how many visits on each of so many routers tells a chunk. What is visited by few is then told by most of them
+// or by none: were a chunk with two visits at each of eight routers told by some and not by others, chance would decide
+// whether it is hot. Below a half, all that came in the last half-life would be told.
+func Floor(routers int) float64 { return max(0.5, 1.5/float64(max(1, routers))) }
+
 // Report returns the counters whose lower bound is at least floor, the largest if there are more than most.
 func (s *Sketch) Report(floor float64, most int) Report {
 	r := s.over(floor)

@@ -17,8 +17,8 @@ const (
 	endpoint = "bench"
 	// tableEvery is the period of the hot table, tableFirst while the cluster is younger than tableYoung.
 	tableEvery, tableFirst, tableYoung = 5 * time.Second, time.Second, 10 * time.Second
-	// floorVisits and countsMost bound what a router tells of its sketch.
-	floorVisits, countsMost = 1.5, 1 << 16
+	// countsMost bounds what a router tells of its sketch.
+	countsMost = 1 << 16
 )
 
 // links is how routers hear of each other.
@@ -182,7 +182,7 @@ func (c *cluster) tabulate() {
 	}
 	reports := make([]hot.Report, len(c.routers))
 	for i, r := range c.routers {
-		reports[i] = r.picker.Sketch().Report(floorVisits, countsMost)
+		reports[i] = r.picker.Sketch().Report(hot.Floor(len(c.routers)), countsMost)
 		r.picker.Sketch().Decay(hot.Factor(period))
 	}
 	var before []hot.Run
