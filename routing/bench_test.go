@@ -2,6 +2,7 @@ package routing
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -50,6 +51,45 @@ func BenchmarkMapPickRelease(b *testing.B) {
 		close(stop)
 		<-done
 	})
+}
+
+// The choice alone: who is the cheapest of all, for a prompt that some hold.
+func BenchmarkChoice(b *testing.B) {
+	for _, n := range []int{7, 50, 200, 1000} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			p, e := NewPicker(PickerConfig{}), fleet(b, n, Policy{Strategy: PrefixAware})
+			e = apply(b, e, Change{Hot: &HotTable{}})
+			p.SetEpoch(e)
+			var sums []PeerLoad
+			for i, s := range e.Backends() {
+				sums = append(sums, PeerLoad{ID: s.ID, Incarnation: s.Incarnation, InFlight: 1 + i*5%8, Prefill: int64(i * 977 % 20_000)})
+			}
+			p.SetPeers(sums, epochStart)
+			places := make([]Place, 256)
+			for i := range places {
+				var err error
+				if places[i], err = e.Map(&Request{Endpoint: "demo", Text: &prefix.Text{Bytes: fmt.Appendf(nil, "%08d", i)}, Size: 8000}); err != nil {
+					b.Fatal(err)
+				}
+				places[i].chain = nil
+				l, err := p.Pick(&places[i], nil, 0, epochStart)
+				if err != nil {
+					b.Fatal(err)
+				}
+				l.Release()
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				c, err := p.choice(places[i%len(places)], nil, 0, p.clock(epochStart))
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := c.choose(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }
 
 // What a frame of the peers costs, all of it under the mutex: 1,000 sums.
