@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	maxCounters = 1 << 24 // of a sketch: places of counters are kept in 32 bits
+	maxCounters = 1<<tagShift - 1 // of a sketch: a slot has 24 bits for the place of a counter, and 0 for none
 	// fewUnknown is how many unknown chunks a request may bring in however little of it is known.
 	fewUnknown = 4
 	// writtenOver is how many requests the running mean of tokens written looks back over.
@@ -113,11 +113,11 @@ type visit struct {
 func (s *Sketch) visit(chain []uint64, v *visit) {
 	var guess [ahead]int32
 	for j, chunk := range chain {
-		guess[j&(ahead-1)] = s.places.slots[s.places.home(chunk)] - 1
+		guess[j&(ahead-1)] = int32(s.places.guess(chunk))
 	}
 	for j, chunk := range chain {
 		i := int(guess[j&(ahead-1)])
-		if i < 0 || s.counters[i].chunk != chunk { // not at home, or moved since
+		if i < 0 || s.counters[i].chunk != chunk { // moved since, or of another with its tag
 			i = s.places.find(chunk, s.counters)
 		}
 		switch {
