@@ -27,6 +27,8 @@ type warm struct {
 	known       bool   // somebody holds the pin
 	oldest      uint32 // Picker.fleet when the first of those who hold it was sent it
 	first       int    // a first touch looks at so many of the ranking only; 0: at all
+	// The work of the prompt for who holds nothing of it, and for who holds what is hot: most candidates do one of the two.
+	all, rest float64
 }
 
 // recall looks the prompt up in the directory.
@@ -35,6 +37,7 @@ func (p *Picker) recall(c *choice) {
 	w := &c.warm
 	w.prompt = c.lesson.count(c.place.size)
 	w.hot = min(c.lesson.count(c.place.hot), w.prompt)
+	w.all, w.rest = work(0, w.prompt), work(w.hot, w.prompt)
 	p.decisions++
 	c.serial = p.decisions
 	w.blind = !p.synced
@@ -97,13 +100,27 @@ func (c *choice) have(i int) int {
 	return min(have, w.prompt)
 }
 
+// own is the work of the prompt on candidate i.
+func (c *choice) own(i int) float64 {
+	switch {
+	case c.warm.blind || c.loads[i].mark == c.serial:
+		return work(c.have(i), c.warm.prompt)
+	case c.place.contains(i):
+		return c.warm.rest
+	default:
+		return c.warm.all
+	}
+}
+
 // warmth is the cost of candidate i in token equivalents: the work that is pending there, that of this prompt, which also
 // holds up the requests in flight, and those requests.
 func (c *choice) warmth(i int) float64 {
 	l := c.loads[i]
-	l.drain(c.now)
+	if l.unary.head != nil {
+		l.drain(c.now)
+	}
 	pending, requests := float64(l.pending()), float64(l.requests())
-	own := work(c.have(i), c.warm.prompt)
+	own := c.own(i)
 	if c.warm.blind {
 		return pending + reload*own + perRequest*requests
 	}
