@@ -15,8 +15,15 @@ func (w *whole) add(work, tokens, seconds float64) {
 		sum *float64
 		by  float64
 	}{
-		{&w.n, 1}, {&w.x, work}, {&w.z, tokens}, {&w.y, seconds},
-		{&w.xx, work * work}, {&w.xz, work * tokens}, {&w.zz, tokens * tokens}, {&w.xy, work * seconds}, {&w.zy, tokens * seconds},
+		{&w.n, 1},
+		{&w.x, work},
+		{&w.z, tokens},
+		{&w.y, seconds},
+		{&w.xx, work * work},
+		{&w.xz, work * tokens},
+		{&w.zz, tokens * tokens},
+		{&w.xy, work * seconds},
+		{&w.zy, tokens * seconds},
 	} {
 		*s.sum += (s.by - *s.sum) * lineMemory
 	}
