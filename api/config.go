@@ -9,49 +9,39 @@ import (
 
 // Config is the data plane's listener and its limits.
 type Config struct {
-	Listen string `yaml:"listen"` // host:port
-	TLS    TLS    `yaml:"tls"`
-	// Insecure allows to listen beyond the loopback interface without keys.
-	Insecure bool `yaml:"insecure"`
-	// KeysFile has one API key a line, "name: key" or the key alone; a comment
-	// begins with # at the start of the line or after a space. Empty: every
-	// request is accepted.
-	KeysFile string   `yaml:"keys_file"`
-	Limits   Limits   `yaml:"limits"`
-	Timeouts Timeouts `yaml:"timeouts"`
-	// Headers puts X-Warmring-* on answers: who chose which backend, and why.
-	Headers bool `yaml:"headers"`
-	// AccessLog is the fraction of requests that are logged, 0 to 1.
-	AccessLog float64 `yaml:"access_log"`
-	// ForwardOther sends routes that have no routing of their own, such as
-	// /tokenize, to a backend of the endpoint.
-	ForwardOther bool `yaml:"forward_other"`
+	Listen   string `yaml:"listen" about:"host:port for clients; beyond the loopback interface only with api.keys_file or api.insecure"`
+	TLS      TLS    `yaml:"tls"`
+	Insecure bool   `yaml:"insecure" about:"allow api.listen beyond the loopback interface without keys"`
+	// KeysFile has lines like "name: key" or the key alone; a comment begins with
+	// # at the start of the line or after a space.
+	KeysFile     string   `yaml:"keys_file" about:"file with API keys, one a line, alone or after a name and a colon; empty: requests need none"`
+	Limits       Limits   `yaml:"limits"`
+	Timeouts     Timeouts `yaml:"timeouts"`
+	Headers      bool     `yaml:"headers" about:"put X-Warmring-* headers on answers: which router chose which backend, and why"`
+	AccessLog    float64  `yaml:"access_log" about:"share of requests that are logged, 0 (none) to 1 (all)"`
+	ForwardOther bool     `yaml:"forward_other" about:"send routes that have no routing of their own, such as /tokenize, to a backend of the endpoint"`
 }
 
 // TLS names PEM files; both or none.
 type TLS struct {
-	CertFile string `yaml:"cert_file"`
-	KeyFile  string `yaml:"key_file"`
+	CertFile string `yaml:"cert_file" about:"certificate that clients are shown, PEM; empty: no TLS"`
+	KeyFile  string `yaml:"key_file" about:"private key of api.tls.cert_file, PEM"`
 }
 
 // Limits bound what one request, or all of them, can hold.
 type Limits struct {
-	Body Bytes `yaml:"body"` // a request's body
-	// ScanWindow is how much of a body is read before a backend is chosen, and
-	// can be sent again to another backend.
-	ScanWindow Bytes `yaml:"scan_window"`
-	// Buffered bounds the sum, over all requests, of what is held beyond the
-	// scan window, where `model` had not come yet.
-	Buffered Bytes `yaml:"buffered"`
-	Header   Bytes `yaml:"header"` // a request's head
+	Body       Bytes `yaml:"body" about:"largest body of a request, 1 byte to 16GiB"`
+	ScanWindow Bytes `yaml:"scan_window" about:"how much of a body is read before a backend is chosen, and can be sent again, 4KiB to 64MiB"`
+	Buffered   Bytes `yaml:"buffered" about:"bound on what all requests hold beyond their scan windows until they name a model, 0 to 1024GiB"`
+	Header     Bytes `yaml:"header" about:"largest head of a request, 1KiB to 16MiB"`
 }
 
 // Timeouts bound the waits for a client.
 type Timeouts struct {
-	Header time.Duration `yaml:"header"` // for a request's head
-	Body   time.Duration `yaml:"body"`   // between two pieces of a body
-	Write  time.Duration `yaml:"write"`  // for the client to take one piece of an answer
-	Idle   time.Duration `yaml:"idle"`   // for the next request on a connection
+	Header time.Duration `yaml:"header" about:"longest wait for a request's head, above 0"`
+	Body   time.Duration `yaml:"body" about:"longest wait between two pieces of a request's body, above 0"`
+	Write  time.Duration `yaml:"write" about:"longest wait for a client to take one piece of an answer, above 0"`
+	Idle   time.Duration `yaml:"idle" about:"longest wait for the next request on a connection, above 0"`
 }
 
 // Default is a Config for the loopback interface.

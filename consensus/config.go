@@ -8,17 +8,12 @@ import (
 
 // Config is the consensus section of the configuration.
 type Config struct {
-	// DataDir holds one file with the server's identity, log and vote, and the
-	// snapshots beside it. Empty: in memory, and each start is a new server.
-	DataDir   string        `yaml:"data_dir"`
-	Heartbeat time.Duration `yaml:"heartbeat"` // silence of the leader before an election
-	Election  time.Duration `yaml:"election"`  // how long one election may take, before jitter
-	// Commit is how long the leader may keep a commit to itself; it bounds the
-	// skew with which voters see an epoch.
-	Commit time.Duration `yaml:"commit"`
-	// NewGenerationAfter is how long no majority of voters may be reachable before
-	// the others found a new generation; 0 for never.
-	NewGenerationAfter time.Duration `yaml:"new_generation_after"`
+	DataDir   string        `yaml:"data_dir" about:"directory for identity, log and snapshots; empty: in memory, and each start is a new server"`
+	Heartbeat time.Duration `yaml:"heartbeat" about:"silence of the leader before an election, 20ms to 1m"`
+	Election  time.Duration `yaml:"election" about:"how long one election may take, before jitter, consensus.heartbeat to 1m"`
+	// Commit bounds the skew with which voters see an epoch.
+	Commit             time.Duration `yaml:"commit" about:"how long the leader may keep a commit to itself, 1ms to consensus.heartbeat"`
+	NewGenerationAfter time.Duration `yaml:"new_generation_after" about:"time without a majority before the others found a new generation, 10 heartbeats or more; 0: never"`
 }
 
 // Default is a Config for replicas in one region, without a disk.

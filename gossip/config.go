@@ -8,17 +8,14 @@ import (
 
 // Config is how routers gossip. All routers of a cluster should have the same.
 type Config struct {
-	// KeyFile holds the keys that gossip is encrypted with: base64, one a line, of 16, 24 or 32 bytes. The first one
-	// encrypts, all of them decrypt. It is read again when it changes. Empty: not encrypted.
-	KeyFile       string        `yaml:"key_file"`
-	Interval      time.Duration `yaml:"interval"`       // between rounds of gossip
-	Nodes         int           `yaml:"nodes"`          // routers that are told in a round
-	ProbeInterval time.Duration `yaml:"probe_interval"` // between probes of other routers
-	ProbeTimeout  time.Duration `yaml:"probe_timeout"`  // for the answer to a probe
-	// Suspicion is how many probe intervals a silent router may take to answer for itself before it counts as gone,
-	// times the decimal logarithm of the number of routers.
-	Suspicion int           `yaml:"suspicion"`
-	Rejoin    time.Duration `yaml:"rejoin"` // between attempts to reach addresses that are not members
+	// KeyFile is read again when it changes.
+	KeyFile       string        `yaml:"key_file" about:"file with base64 of 16, 24 or 32 bytes a line: the first encrypts, all decrypt; empty: no encryption"`
+	Interval      time.Duration `yaml:"interval" about:"time between two rounds of gossip, 10ms to 10s"`
+	Nodes         int           `yaml:"nodes" about:"routers that are told in a round of gossip, 1 to 16"`
+	ProbeInterval time.Duration `yaml:"probe_interval" about:"time between two probes of other routers, 100ms to 1m"`
+	ProbeTimeout  time.Duration `yaml:"probe_timeout" about:"longest wait for the answer to a probe, 10ms to gossip.probe_interval"`
+	Suspicion     int           `yaml:"suspicion" about:"probe intervals until a silent router counts as gone, times log10 of their number, 2 to 32"`
+	Rejoin        time.Duration `yaml:"rejoin" about:"time between attempts to reach addresses that are not members, 1s to 10m"`
 }
 
 // Default is a Config for one data centre: news are everywhere in about 0.3 s among 100 routers.

@@ -38,28 +38,25 @@ type Config struct {
 	Fleet     plan.Config      `yaml:"fleet"`
 	Health    probe.Config     `yaml:"health"`
 	Discovery discovery.Config `yaml:"discovery"`
-	Endpoints []EndpointConfig `yaml:"endpoints"`
-	Backends  []BackendConfig  `yaml:"backends"`
+	Endpoints []EndpointConfig `yaml:"endpoints" about:"what clients name as their model; at least one, unless there is a cluster to join"`
+	Backends  []BackendConfig  `yaml:"backends" about:"model servers; those of a cluster to join, of DNS and of leases need not be here"`
 	Shutdown  ShutdownConfig   `yaml:"shutdown"`
 }
 
 // RouterConfig is who this router is.
 type RouterConfig struct {
-	Name string `yaml:"name"` // in headers, logs and traces
-	// SaltFile holds the secret that prefix keys are mixed with, at least 16 bytes, for a cluster that this router founds.
-	// Without it one is drawn at random: homes are others when all routers were down and their logs are gone.
-	SaltFile string `yaml:"salt_file"`
+	Name string `yaml:"name" about:"name of this router in headers, logs and traces"`
+	// SaltFile counts only in a cluster that this router founds. With a random secret homes are others when all routers
+	// were down and their logs are gone.
+	SaltFile string `yaml:"salt_file" about:"file with a secret of 16 bytes or more that a new cluster mixes prefix keys with; empty: a random one"`
 }
 
 // ClusterConfig is which other routers this one belongs to.
 type ClusterConfig struct {
-	Name string `yaml:"name"` // routers of other clusters are kept out; at most 64 bytes
-	// Join is where other routers are: host:port of their peer ports. A host name is looked up again and again, and may
-	// stand for many routers. Empty: others join this one.
-	Join []string `yaml:"join"`
-	// Expect is how many routers found the cluster together: 1, 3 or 5, the same for all of them. It matters only as long
-	// as there is no cluster.
-	Expect int `yaml:"expect"`
+	Name string `yaml:"name" about:"name of the cluster, 1 to 64 bytes; routers of other clusters are kept out"`
+	// Join may hold host names that stand for many routers each.
+	Join   []string `yaml:"join" about:"host:port of other routers' peer ports, looked up again and again; empty: others join this one"`
+	Expect int      `yaml:"expect" about:"routers that found the cluster together: 1, 3 or 5, the same for all; without effect once there is one"`
 }
 
 func (c ClusterConfig) validate() error {
@@ -81,8 +78,8 @@ func (c ClusterConfig) validate() error {
 
 // ShutdownConfig bounds the way out.
 type ShutdownConfig struct {
-	DrainDelay time.Duration `yaml:"drain_delay"` // between "not ready" and refusing connections, for load balancers to see it
-	Grace      time.Duration `yaml:"grace"`       // for requests that are running
+	DrainDelay time.Duration `yaml:"drain_delay" about:"time between saying not ready and refusing connections, for load balancers to see it; 0: none"`
+	Grace      time.Duration `yaml:"grace" about:"longest wait for running requests to end, above 0"`
 }
 
 // The fleet's parts, in the form of the file.

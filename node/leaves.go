@@ -11,22 +11,26 @@ import (
 type Leaf struct {
 	Path string // "shutdown.grace": in the file, and after "--" on the command line
 	Env  string // "WARMRING_SHUTDOWN_GRACE"
+	// About says in a sentence what it does, with its range or special values.
+	About string
 	strict.Scalar
 }
 
 // Leaves are the scalar fields of c outside its lists, in the order of the structure. Setting one changes c.
-func Leaves(c *Config) []Leaf { return leaves(nil, reflect.ValueOf(c).Elem(), "") }
+func Leaves(c *Config) []Leaf { return leaves(nil, strict.Field{Value: reflect.ValueOf(c).Elem()}) }
 
-func leaves(out []Leaf, v reflect.Value, path string) []Leaf {
-	if v.Kind() == reflect.Struct && !strict.IsScalar(v) {
-		for name, field := range strict.Fields(v) {
-			out = leaves(out, field, strict.Join(path, name))
+// leaves appends those of f, whose name is its path.
+func leaves(out []Leaf, f strict.Field) []Leaf {
+	if f.Value.Kind() == reflect.Struct && !strict.IsScalar(f.Value) {
+		for inner := range strict.Fields(f.Value) {
+			inner.Name = strict.Join(f.Name, inner.Name)
+			out = leaves(out, inner)
 		}
 		return out
 	}
-	if !strict.IsScalar(v) {
+	if !strict.IsScalar(f.Value) {
 		return out
 	}
-	env := "WARMRING_" + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
-	return append(out, Leaf{Path: path, Env: env, Scalar: strict.Scalar{Value: v}})
+	env := "WARMRING_" + strings.ToUpper(strings.ReplaceAll(f.Name, ".", "_"))
+	return append(out, Leaf{Path: f.Name, Env: env, About: f.About, Scalar: strict.Scalar{Value: f.Value}})
 }

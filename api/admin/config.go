@@ -10,14 +10,10 @@ import (
 
 // Config is the admin listener.
 type Config struct {
-	Listen string `yaml:"listen"` // host:port
-	// TokenFile holds the bearer token that every route but the dashboard's page asks
-	// for.
-	// Empty: none is asked for.
-	TokenFile string `yaml:"token_file"`
-	// Insecure allows to listen beyond the loopback interface without a token.
-	Insecure bool `yaml:"insecure"`
-	Pprof    bool `yaml:"pprof"` // serve /debug/pprof
+	Listen    string `yaml:"listen" about:"host:port for admin API, dashboard and metrics; beyond loopback only with a token or admin.insecure"`
+	TokenFile string `yaml:"token_file" about:"file with the bearer token that all but the dashboard's page asks for; empty: none is asked for"`
+	Insecure  bool   `yaml:"insecure" about:"allow admin.listen beyond the loopback interface without a token"`
+	Pprof     bool   `yaml:"pprof" about:"serve profiles of the process on /debug/pprof"`
 }
 
 // Default is a Config for the loopback interface.

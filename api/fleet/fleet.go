@@ -22,16 +22,16 @@ type Fleet struct {
 
 // Endpoint is what clients name as their model.
 type Endpoint struct {
-	Name     string    `yaml:"name" json:"name"`
-	Aliases  []string  `yaml:"aliases,omitempty" json:"aliases,omitempty"`   // further names
-	Adapters []string  `yaml:"adapters,omitempty" json:"adapters,omitempty"` // names of adapters (LoRA) that its backends have loaded
-	Variants []Variant `yaml:"variants,omitempty" json:"variants,omitempty"` // none: one called main, PREFIX_AWARE with prefix_length auto
+	Name     string    `yaml:"name" json:"name" about:"what clients send as model"`
+	Aliases  []string  `yaml:"aliases,omitempty" json:"aliases,omitempty" about:"further names"`
+	Adapters []string  `yaml:"adapters,omitempty" json:"adapters,omitempty" about:"names of adapters (LoRA) that its backends have loaded"`
+	Variants []Variant `yaml:"variants,omitempty" json:"variants,omitempty" about:"parts of its backends; none: one called main, PREFIX_AWARE with prefix_length auto"`
 }
 
 // Variant is a part of an endpoint's backends with its own share of the traffic.
 type Variant struct {
-	Name    string  `yaml:"name" json:"name"`
-	Weight  float64 `yaml:"weight" json:"weight"` // share of the endpoint's traffic, relative to the other variants
+	Name    string  `yaml:"name" json:"name" about:"name of the variant"`
+	Weight  float64 `yaml:"weight" json:"weight" about:"share of the endpoint's traffic, relative to the other variants; 0: only requests that name it"`
 	Routing Routing `yaml:"routing" json:"routing"`
 }
 
@@ -42,9 +42,9 @@ func (v *Variant) SetDefaults() {
 
 // Routing is how a variant's requests are spread.
 type Routing struct {
-	Strategy             routing.Strategy `yaml:"strategy" json:"strategy"`                           // RANDOM, LEAST_OUTSTANDING_REQUESTS or PREFIX_AWARE
-	PrefixLength         PrefixLength     `yaml:"prefix_length" json:"prefix_length"`                 // auto, or 1024..65536 characters
-	ConcurrencyThreshold int              `yaml:"concurrency_threshold" json:"concurrency_threshold"` // 1..1024 requests in flight; 0: not set
+	Strategy             routing.Strategy `yaml:"strategy" json:"strategy" about:"RANDOM, LEAST_OUTSTANDING_REQUESTS or PREFIX_AWARE"`
+	PrefixLength         PrefixLength     `yaml:"prefix_length" json:"prefix_length" about:"how much of a prompt counts: auto, or 1024 to 65536 characters"`
+	ConcurrencyThreshold int              `yaml:"concurrency_threshold" json:"concurrency_threshold" about:"requests in flight on a backend, 1 to 1024, beyond which others take over; 0: not set"`
 }
 
 // PrefixLength is a number of characters, or 0 for auto.
@@ -74,12 +74,12 @@ func (l PrefixLength) MarshalText() ([]byte, error) {
 
 // Backend is one model server.
 type Backend struct {
-	ID          string  `yaml:"id" json:"id"`                     // empty: host:port of the URL
-	URL         string  `yaml:"url" json:"url"`                   // http://host:port
-	Endpoint    string  `yaml:"endpoint" json:"endpoint"`         // empty: the only one
-	Variant     string  `yaml:"variant" json:"variant"`           // empty: the endpoint's first
-	Weight      float64 `yaml:"weight" json:"weight"`             // capacity relative to the others
-	MaxInflight int     `yaml:"max_inflight" json:"max_inflight"` // requests at once; 0: no limit
+	ID          string  `yaml:"id" json:"id" about:"name of the backend; empty: host:port of its URL"`
+	URL         string  `yaml:"url" json:"url" about:"http://host:port, or https"`
+	Endpoint    string  `yaml:"endpoint" json:"endpoint" about:"endpoint that it serves; empty: the only one"`
+	Variant     string  `yaml:"variant" json:"variant" about:"variant that it belongs to; empty: the endpoint's first"`
+	Weight      float64 `yaml:"weight" json:"weight" about:"capacity relative to the others, above 0 to 1000000"`
+	MaxInflight int     `yaml:"max_inflight" json:"max_inflight" about:"most requests at once; 0: no limit"`
 }
 
 // SetDefaults makes b's weight that of a backend that names none.

@@ -29,9 +29,16 @@ func IsScalar(v reflect.Value) bool {
 	}
 }
 
-// Fields yields the exported fields of a struct under their names in the document.
-func Fields(v reflect.Value) iter.Seq2[string, reflect.Value] {
-	return func(yield func(string, reflect.Value) bool) {
+// Field is one field of a struct that a document can set.
+type Field struct {
+	Name  string // in the document
+	About string // what it does, in a sentence: its tag "about"
+	Value reflect.Value
+}
+
+// Fields yields the exported fields of a struct.
+func Fields(v reflect.Value) iter.Seq[Field] {
+	return func(yield func(Field) bool) {
 		for i := range v.NumField() {
 			f := v.Type().Field(i)
 			name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
@@ -41,7 +48,7 @@ func Fields(v reflect.Value) iter.Seq2[string, reflect.Value] {
 			if name == "" {
 				name = strings.ToLower(f.Name) // as the yaml package does
 			}
-			if !yield(name, v.Field(i)) {
+			if !yield(Field{Name: name, About: f.Tag.Get("about"), Value: v.Field(i)}) {
 				return
 			}
 		}

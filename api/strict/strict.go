@@ -113,7 +113,10 @@ func decodeStruct(n *yaml.Node, v reflect.Value, path string) []error {
 	if n.Kind != yaml.MappingNode {
 		return wrong(n, path, "must hold fields")
 	}
-	known := maps.Collect(Fields(v))
+	known := map[string]reflect.Value{}
+	for f := range Fields(v) {
+		known[f.Name] = f.Value
+	}
 	var errs []error
 	seen := map[string]bool{}
 	first := map[string]int{}

@@ -236,6 +236,19 @@ func TestConfigCheckReportsEverything(t *testing.T) {
 	golden(t, "check.txt", errOut)
 }
 
+func TestHelpSaysWhatSettingsDo(t *testing.T) {
+	_, out, _ := cli(t, "", "serve", "--help")
+	if words := strings.Join(strings.Fields(out), " "); !strings.Contains(words,
+		"--shutdown.grace duration longest wait for running requests to end, above 0 (WARMRING_SHUTDOWN_GRACE) (default 30s)") {
+		t.Errorf("nothing says what --shutdown.grace does, its variable and default: %s", out)
+	}
+	for line := range strings.Lines(out) {
+		if len(line) > 101 {
+			t.Errorf("wider than 100 columns: %s", line)
+		}
+	}
+}
+
 func TestVariablesReachTheConfiguration(t *testing.T) {
 	t.Setenv("WARMRING_ROUTER_NAME", "from-the-environment")
 	code, out, errOut := cli(t, "", "config", "show", "-f", fleetFile)

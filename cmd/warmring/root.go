@@ -46,6 +46,8 @@ func execute(ctx context.Context, args []string, in io.Reader, out, errOut io.Wr
 func newRoot() *cobra.Command {
 	root := group("warmring", "Routes requests to the model server that has their prefix in its cache")
 	root.SilenceErrors, root.SilenceUsage = true, true
+	// Sentences about flags are wrapped at 100 columns, in all commands.
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 100"))
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(newServe(), newDemo(), newBench(), newModelServer(), newExplain(), newStatus(), newMembers(), newEpochs(), newEndpoints(), newBackends(),
 		newApply(), newBackend(),

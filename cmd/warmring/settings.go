@@ -25,7 +25,7 @@ func (s *settings) addTo(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&s.file, "config", "f", "", "configuration `file` (YAML); - is standard input")
 	scratch := node.Default()
 	for _, leaf := range node.Leaves(&scratch) {
-		flag := cmd.Flags().VarPF(leafFlag{leaf, s.flags}, leaf.Path, "", "also "+leaf.Env)
+		flag := cmd.Flags().VarPF(leafFlag{leaf, s.flags}, leaf.Path, "", fmt.Sprintf("%s (%s)", leaf.About, leaf.Env))
 		if leaf.Kind() == "bool" {
 			flag.NoOptDefVal = "true" // "--admin.pprof" alone turns it on
 		}

@@ -8,20 +8,20 @@ import (
 
 // Config is where backends are found.
 type Config struct {
-	DNS      []DNSConfig   `yaml:"dns"`
-	LeaseMax time.Duration `yaml:"lease_max"` // longest time that a backend may register itself for
+	DNS      []DNSConfig   `yaml:"dns" about:"names to look up again and again, each of which stands for backends"`
+	LeaseMax time.Duration `yaml:"lease_max" about:"longest time that a backend may register itself for, at least 1s"`
 }
 
 // DNSConfig is one name that is looked up again and again.
 type DNSConfig struct {
-	Name     string        `yaml:"name"`
-	Port     int           `yaml:"port"`     // of the backends; not with srv
-	SRV      bool          `yaml:"srv"`      // ask for SRV records, which hold the ports, not for addresses
-	Scheme   string        `yaml:"scheme"`   // http or https
-	Endpoint string        `yaml:"endpoint"` // empty: the only one
-	Variant  string        `yaml:"variant"`  // empty: the endpoint's first
-	Weight   float64       `yaml:"weight"`   // capacity of each backend, above 0
-	Interval time.Duration `yaml:"interval"` // between two lookups, give or take a tenth
+	Name     string        `yaml:"name" about:"name to look up"`
+	Port     int           `yaml:"port" about:"port of the backends, 1 to 65535; not with srv"`
+	SRV      bool          `yaml:"srv" about:"ask for SRV records, which hold the ports, not for addresses"`
+	Scheme   string        `yaml:"scheme" about:"http or https"`
+	Endpoint string        `yaml:"endpoint" about:"endpoint of the backends; empty: the only one"`
+	Variant  string        `yaml:"variant" about:"variant of the backends; empty: the endpoint's first"`
+	Weight   float64       `yaml:"weight" about:"capacity of each backend, above 0 to 1000000"`
+	Interval time.Duration `yaml:"interval" about:"time between two lookups, give or take a tenth, at least 100ms"`
 }
 
 const (

@@ -8,9 +8,9 @@ import (
 
 // Config is how fast the fleet may change.
 type Config struct {
-	DrainLimit time.Duration `yaml:"drain_limit"` // how long a draining backend may finish its requests
-	EpochGap   time.Duration `yaml:"epoch_gap"`   // least time between two epochs
-	MaxShrink  float64       `yaml:"max_shrink"`  // largest share of an endpoint's active backends to take out at once, above 0 to 1
+	DrainLimit time.Duration `yaml:"drain_limit" about:"how long a draining backend may finish its requests, above 0"`
+	EpochGap   time.Duration `yaml:"epoch_gap" about:"least time between two epochs, above 0 to 1m"`
+	MaxShrink  float64       `yaml:"max_shrink" about:"largest share of an endpoint's active backends to take out at once, above 0 to 1; one may always go"`
 }
 
 // Default is a Config for model servers that stream answers for minutes.

@@ -9,13 +9,12 @@ import (
 
 // Config is the address at which other routers reach this one.
 type Config struct {
-	Listen string `yaml:"listen"` // host:port, TCP and UDP; port 0: one that is free
-	// Advertise is the IP address, or IP:port, that others are told, for when it differs from what the port listens on.
-	Advertise string `yaml:"advertise"`
-	CertFile  string `yaml:"cert_file"` // certificate of this router, PEM
-	KeyFile   string `yaml:"key_file"`  // its private key, PEM
-	CAFile    string `yaml:"ca_file"`   // who signs the certificates of routers, PEM
-	Insecure  bool   `yaml:"insecure"`  // allows to listen beyond the loopback interface without certificates
+	Listen    string `yaml:"listen" about:"host:port for other routers, TCP and UDP; port 0: a free one; beyond loopback only with TLS or peer.insecure"`
+	Advertise string `yaml:"advertise" about:"IP or IP:port that other routers are told; empty: that of peer.listen, for 0.0.0.0 one of the machine's"`
+	CertFile  string `yaml:"cert_file" about:"certificate of this router, PEM, read again when it changes"`
+	KeyFile   string `yaml:"key_file" about:"private key of peer.cert_file, PEM, read again when it changes"`
+	CAFile    string `yaml:"ca_file" about:"authorities that sign the certificates of routers, PEM, read again when they change"`
+	Insecure  bool   `yaml:"insecure" about:"allow peer.listen beyond the loopback interface without TLS"`
 }
 
 // Default is a Config for the loopback interface.

@@ -20,11 +20,10 @@ const (
 
 // Config is how backends are probed.
 type Config struct {
-	Kind     Kind          `yaml:"kind"`
-	Interval time.Duration `yaml:"interval"` // between two probes of a backend that is ready; one that is not is probed up to every 250 ms
-	Timeout  time.Duration `yaml:"timeout"`  // of one request
-	// Stall is how long an engine with work may make no token before it counts as dead; 0: for ever.
-	Stall time.Duration `yaml:"stall"`
+	Kind     Kind          `yaml:"kind" about:"what backends are asked: health, ping, models (/v1/models), auto (the first known) or none (always ready)"`
+	Interval time.Duration `yaml:"interval" about:"time between two probes of a ready backend, at least 250ms; one that is not is probed up to every 250ms"`
+	Timeout  time.Duration `yaml:"timeout" about:"longest wait for the answer to a probe, above 0"`
+	Stall    time.Duration `yaml:"stall" about:"how long an engine with work may make no token before it counts as dead; 0: for ever"`
 }
 
 // Default is a Config for any kind of server.

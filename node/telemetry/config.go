@@ -12,34 +12,33 @@ import (
 
 // Config says what a node tells about itself. Start from Default.
 type Config struct {
-	Log     LogConfig     `yaml:"log"`
-	Traces  TracesConfig  `yaml:"traces"`
-	Metrics MetricsConfig `yaml:"metrics"`
-	// FlushTimeout bounds how long Shutdown waits for spans and metrics to leave.
-	FlushTimeout time.Duration `yaml:"flush_timeout"`
+	Log          LogConfig     `yaml:"log"`
+	Traces       TracesConfig  `yaml:"traces"`
+	Metrics      MetricsConfig `yaml:"metrics"`
+	FlushTimeout time.Duration `yaml:"flush_timeout" about:"longest wait, at the end, for spans and metrics to leave, above 0"`
 }
 
 // LogConfig chooses the form and the least level of the log.
 type LogConfig struct {
-	Level  string `yaml:"level"`  // debug, info, warn or error
-	Format string `yaml:"format"` // text or json
+	Level  string `yaml:"level" about:"least level to log: debug, info, warn or error"`
+	Format string `yaml:"format" about:"form of the log: text or json"`
 }
 
 // TracesConfig says where spans go. The standard OTEL_TRACES_EXPORTER, OTEL_TRACES_SAMPLER and OTEL_EXPORTER_OTLP_*
 // variables are honoured; a variable wins over the file, as everywhere.
 type TracesConfig struct {
-	Exporter string  `yaml:"exporter"` // none or otlp; empty: otlp when an OTLP endpoint is in the environment
-	Protocol string  `yaml:"protocol"` // grpc or http/protobuf; empty: the environment, else grpc
-	Endpoint string  `yaml:"endpoint"` // collector URL; empty: the environment
-	Sample   float64 `yaml:"sample"`   // share of new traces that are kept, 0..1; a caller's decision is followed
+	Exporter string  `yaml:"exporter" about:"where spans go: none or otlp; OTEL_TRACES_EXPORTER wins; empty: otlp if the environment has an endpoint"`
+	Protocol string  `yaml:"protocol" about:"how spans are sent: grpc or http/protobuf; OTEL_EXPORTER_OTLP_PROTOCOL wins; empty: grpc"`
+	Endpoint string  `yaml:"endpoint" about:"URL of the spans' collector; OTEL_EXPORTER_OTLP_ENDPOINT wins; empty: on this machine"`
+	Sample   float64 `yaml:"sample" about:"share of new traces to keep, 0 to 1; a caller's decision is followed; OTEL_TRACES_SAMPLER wins"`
 }
 
 // MetricsConfig says whether metrics are pushed as well as served on /metrics.
 type MetricsConfig struct {
-	Exporter string        `yaml:"exporter"` // none or otlp; empty: OTEL_METRICS_EXPORTER, else none
-	Protocol string        `yaml:"protocol"` // as for traces
-	Endpoint string        `yaml:"endpoint"` // as for traces
-	Interval time.Duration `yaml:"interval"` // between two pushes
+	Exporter string        `yaml:"exporter" about:"where metrics are pushed, beside /metrics: none or otlp; OTEL_METRICS_EXPORTER wins; empty: none"`
+	Protocol string        `yaml:"protocol" about:"how metrics are pushed: grpc or http/protobuf; OTEL_EXPORTER_OTLP_PROTOCOL wins; empty: grpc"`
+	Endpoint string        `yaml:"endpoint" about:"URL of the metrics' collector; OTEL_EXPORTER_OTLP_ENDPOINT wins; empty: on this machine"`
+	Interval time.Duration `yaml:"interval" about:"time between two pushes of metrics, at least 1s"`
 }
 
 // Default logs text at info level and exports nothing.

@@ -16,29 +16,29 @@ type Config struct {
 
 // Timeouts bound the steps of an exchange with a backend.
 type Timeouts struct {
-	Connect   time.Duration `yaml:"connect"`    // TCP and TLS
-	FirstByte time.Duration `yaml:"first_byte"` // from the request being sent to the first byte of the answer's body
-	Idle      time.Duration `yaml:"idle"`       // between two reads, and for one write to a backend
-	Stream    time.Duration `yaml:"stream"`     // a whole answer
+	Connect   time.Duration `yaml:"connect" about:"longest wait for a connection to a backend, TCP and TLS, above 0"`
+	FirstByte time.Duration `yaml:"first_byte" about:"longest wait from a request being sent to the first byte of the answer's body, above 0"`
+	Idle      time.Duration `yaml:"idle" about:"longest wait between two reads of an answer, and for one write to a backend, above 0"`
+	Stream    time.Duration `yaml:"stream" about:"longest time that a whole answer may take, above 0"`
 }
 
 // Pool bounds the idle connections to each backend.
 type Pool struct {
-	MaxIdle int           `yaml:"max_idle"`
-	Idle    time.Duration `yaml:"idle"`
+	MaxIdle int           `yaml:"max_idle" about:"most idle connections to keep to each backend; 0: none"`
+	Idle    time.Duration `yaml:"idle" about:"how long an idle connection to a backend is kept, above 0"`
 }
 
 // Retry bounds how often a request is sent to another backend.
 type Retry struct {
-	Attempts     int     `yaml:"attempts"`       // backends tried for one request, the first included
-	Budget       float64 `yaml:"budget"`         // retries for each request, over all requests
-	MinPerSecond float64 `yaml:"min_per_second"` // retries that are always allowed
+	Attempts     int     `yaml:"attempts" about:"most backends to try for one request, the first included, 1 to 16"`
+	Budget       float64 `yaml:"budget" about:"retries allowed for each request, counted over all requests, 0 to 1"`
+	MinPerSecond float64 `yaml:"min_per_second" about:"retries allowed each second, whatever proxy.retry.budget is, 0 to 1000000"`
 }
 
 // Queue bounds the wait for a slot when every backend is at its max_inflight.
 type Queue struct {
-	Length  int           `yaml:"length"` // requests; 0: never wait
-	Timeout time.Duration `yaml:"timeout"`
+	Length  int           `yaml:"length" about:"most requests that wait while every backend is at its max_inflight, 0 (never wait) to 1048576"`
+	Timeout time.Duration `yaml:"timeout" about:"longest wait for a backend below its max_inflight, above 0"`
 }
 
 // Default is a Config for servers that answer within a minute.
