@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
 )
 
 type part struct {
@@ -109,4 +110,41 @@ func FuzzYAML(f *testing.F) {
 		var d document
 		_ = YAML(strings.NewReader(text), &d)
 	})
+}
+
+func TestComments(t *testing.T) {
+	type inner struct {
+		Name string `yaml:"name" about:"what it is called"`
+		Size int    `yaml:"size,omitempty" about:"how large it is"`
+	}
+	n, err := Commented(&struct {
+		Parts []inner       `yaml:"parts" about:"what it consists of"`
+		Empty []inner       `yaml:"empty"`
+		Deep  inner         `yaml:"deep"`
+		Wait  time.Duration `yaml:"wait" about:"how long it waits"`
+	}{Parts: []inner{{Name: "a", Size: 1}, {Name: "b"}}, Wait: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := yaml.Marshal(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `# what it consists of
+parts:
+    - # what it is called
+      name: a
+      # how large it is
+      size: 1
+    - name: b
+empty: []
+deep:
+    # what it is called
+    name: ""
+# how long it waits
+wait: 1s
+`
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Errorf("(-want +got) %s", diff)
+	}
 }

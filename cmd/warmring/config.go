@@ -5,6 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/warmring/warmring/api/strict"
 )
 
 func newConfig() *cobra.Command {
@@ -33,6 +35,7 @@ func newConfigCheck() *cobra.Command {
 
 func newConfigShow() *cobra.Command {
 	var from settings
+	var comments bool
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Print the configuration as file, environment and flags make it",
@@ -42,11 +45,19 @@ func newConfigShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			cfg = cfg.Masked()
+			document := any(cfg)
+			if comments {
+				if document, err = strict.Commented(&cfg); err != nil {
+					return err
+				}
+			}
 			encoder := yaml.NewEncoder(cmd.OutOrStdout())
 			encoder.SetIndent(2)
-			return encoder.Encode(cfg.Masked())
+			return encoder.Encode(document)
 		},
 	}
 	from.addTo(cmd)
+	cmd.Flags().BoolVar(&comments, "comments", false, "say above each setting what it does")
 	return cmd
 }

@@ -249,6 +249,23 @@ func TestHelpSaysWhatSettingsDo(t *testing.T) {
 	}
 }
 
+func TestCommentedConfigurationIsOne(t *testing.T) {
+	_, plain, _ := cli(t, "", "config", "show", "-f", fleetFile)
+	_, commented, _ := cli(t, "", "config", "show", "--comments", "-f", fleetFile)
+	for _, lines := range []string{"  # longest wait for running requests to end, above 0\n  grace: 30s\n", "  - # name of the backend; empty: host:port of its URL\n    id: gpu-0\n"} {
+		if !strings.Contains(commented, lines) || strings.Contains(plain, "#") {
+			t.Errorf("with --comments, and only then, it must have %q: %s", lines, commented)
+		}
+	}
+	if code, _, errOut := cli(t, commented, "config", "check", "-f", "-"); code != exitDone {
+		t.Errorf("config check: exit code %d: %s", code, errOut)
+	}
+	_, again, _ := cli(t, commented, "config", "show", "-f", "-")
+	if diff := cmp.Diff(plain, again); diff != "" {
+		t.Errorf("read again it is another (-was +is): %s", diff)
+	}
+}
+
 func TestVariablesReachTheConfiguration(t *testing.T) {
 	t.Setenv("WARMRING_ROUTER_NAME", "from-the-environment")
 	code, out, errOut := cli(t, "", "config", "show", "-f", fleetFile)
