@@ -237,6 +237,12 @@ func TestPlacementsOfOthers(t *testing.T) {
 	if got := two.loads[l.Backend.identity()].clock; got.heard != 6400 {
 		t.Errorf("%+v", got)
 	}
+	// What is heard of an earlier turn does not make the prompt shorter.
+	two.HearPlacements("three", []Placement{{Pin: told[0].Pin, ID: told[0].ID, Incarnation: told[0].Incarnation, Depth: 100, Written: 100}}, two.now)
+	again := two.auto(long)
+	if c, err := two.choice(again, nil, 0, two.clock(two.now)); err != nil || c.have(slices.Index(c.loads, two.loads[l.Backend.identity()])) != 6400 {
+		t.Errorf("shorter than it was, %v", err)
+	}
 	// A repeat is not told again; its clock is.
 	one.send(long)
 	if again := one.TakePlacements(nil); len(again) != 0 {
@@ -248,6 +254,24 @@ func TestPlacementsOfOthers(t *testing.T) {
 	pl := two.auto("new")
 	if c := two.Explain(&pl, two.now); c[0].Have != pl.Tokens() || c[1].Have != 0 {
 		t.Errorf("%+v", c[:2])
+	}
+}
+
+// A prompt that grows in steps too small to be news is told all the same once they add up.
+func TestSmallStepsAreTold(t *testing.T) {
+	b := newBench(t, heat(t, fleet(t, 5, adaptive())))
+	b.SetReplicas(1, true, 0)
+	told := 0
+	for n := 100; n < 200; n += 5 {
+		b.finish(strings.Repeat("d", n))
+		for _, p := range b.TakePlacements(nil) {
+			if p.Pin != 0 {
+				told = p.Depth
+			}
+		}
+		if depth := 64 * n; depth-told > told/8 {
+			t.Fatalf("%d tokens, and the others know of %d", depth, told)
+		}
 	}
 }
 

@@ -1,6 +1,6 @@
 package routing
 
-// Sizes of the directory. A pin takes about 150 bytes, so that a fleet of 7 needs 2.5 MB and one of 1,000 up to 300 MB.
+// Sizes of the directory. A pin takes about 190 bytes, so that a fleet of 7 needs 3 MB and one of 1,000 up to 390 MB.
 const (
 	pinsPerBackend, leastPins = 2048, 1 << 14
 	// placesOfPin is how many model servers are remembered for one pin: where more hold it, it is hot, and the hot table
@@ -34,7 +34,8 @@ type place struct {
 	since uint32 // Picker.fleet when it was sent it first, of what it still holds
 	fleet uint32 // Picker.fleet when it was sent it last
 	depth int32  // tokens
-	clock int64  // the model server's cache clock at the last time
+	told  int32  // of these, as far as the other replicas know
+	clock int64  // the model server's cache clock when they were told
 }
 
 func (d *directory) init(limit int) {

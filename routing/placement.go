@@ -52,10 +52,10 @@ func (c *clock) held(at int64) bool {
 	return float64(c.now()-at) < kept*float64(c.size())
 }
 
-// same reports whether a repeat is no news: it is within an eighth of the depth and a twentieth of the cache.
+// same reports whether a repeat is no news: it is within an eighth of the depth that was told and a twentieth of the cache.
 func (c *clock) same(was, is place) bool {
-	gap := is.depth - was.depth
-	return max(gap, -gap) <= was.depth/8 && is.clock-was.clock < int64(c.size())/20
+	gap := is.depth - was.told
+	return max(gap, -gap) <= was.told/8 && is.clock-was.clock < int64(c.size())/20
 }
 
 // origin is another replica: the latest clock that it told of each model server.
@@ -107,7 +107,7 @@ func (p *Picker) place(l *Lease, c *choice, i int) {
 // write notes that a model server writes tokens to its cache and then holds depth tokens of the pin.
 func (p *Picker) write(ld *load, pin uint64, depth, tokens int) {
 	ld.clock.own += int64(tokens)
-	if news := p.note(ld, pin, depth); news && p.others > 0 {
+	if news := p.note(ld, pin, depth, true); news && p.others > 0 {
 		if len(p.placed) >= untold {
 			p.placed = p.placed[:copy(p.placed, p.placed[untold/2:])]
 		}
@@ -117,13 +117,22 @@ func (p *Picker) write(ld *load, pin uint64, depth, tokens int) {
 	p.touch(ld)
 }
 
-// note records that a model server holds depth tokens of the pin, and reports whether that is news.
-func (p *Picker) note(ld *load, pin uint64, depth int) (news bool) {
-	at := place{load: ld.number, since: p.fleet, fleet: p.fleet, depth: int32(depth), clock: ld.clock.now()}
+// note records that a model server was sent depth tokens of the pin. Of an own placement it reports whether that is news to the
+// others: what they were not told is not compared with, or else a prompt that grows in small steps never would be. What is
+// heard is older than what is known, and does not make a depth less.
+func (p *Picker) note(ld *load, pin uint64, depth int, own bool) (news bool) {
+	at := place{load: ld.number, since: p.fleet, fleet: p.fleet, depth: int32(depth), told: int32(depth), clock: ld.clock.now()}
 	news = true
 	for _, was := range p.directory.get(pin) {
-		if was.load == at.load && ld.clock.held(was.clock) {
-			at.since, news = was.since, !ld.clock.same(was, at)
+		if was.load != at.load || !ld.clock.held(was.clock) {
+			continue
+		}
+		at.since = was.since
+		switch {
+		case !own:
+			at.depth = max(at.depth, was.depth)
+		case p.others > 0 && ld.clock.same(was, at):
+			at.told, at.clock, news = was.told, was.clock, false
 		}
 	}
 	p.directory.put(pin, at)
@@ -168,7 +177,7 @@ func (p *Picker) HearPlacements(from string, ps []Placement, now time.Time) {
 			o.clocks[n] = ps[i].Written
 		}
 		if ps[i].Pin != 0 {
-			p.note(ld, ps[i].Pin, min(max(0, ps[i].Depth), maxPromptTokens))
+			p.note(ld, ps[i].Pin, min(max(0, ps[i].Depth), maxPromptTokens), false)
 		}
 	}
 }
