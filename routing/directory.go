@@ -1,6 +1,6 @@
 package routing
 
-// Sizes of the directory. A pin takes about 190 bytes, so that a fleet of 7 needs 3 MB and one of 1,000 up to 390 MB.
+// Sizes of the directory. A pin takes about 170 bytes, so that a fleet of 7 needs 3 MB and one of 1,000 up to 350 MB.
 const (
 	pinsPerBackend, leastPins = 2048, 1 << 14
 	// placesOfPin is how many model servers are remembered for one pin: where more hold it, it is hot, and the hot table
@@ -32,7 +32,6 @@ type slot struct {
 type place struct {
 	load  uint32 // its number
 	since uint32 // Picker.fleet when it was sent it first, of what it still holds
-	fleet uint32 // Picker.fleet when it was sent it last
 	depth int32  // tokens
 	told  int32  // of these, as far as the other replicas know
 	clock int64  // the model server's cache clock when they were told
@@ -87,7 +86,8 @@ func (d *directory) put(pin uint64, at place) {
 	d.slots[i].put(at)
 }
 
-// put replaces what is known of the model server or, where there is no room, the place with the least clock behind it.
+// put replaces what is known of the model server or, where there is no room, the place that is oldest, and of these the one that
+// holds least.
 func (s *slot) put(at place) {
 	oldest := 0
 	for k := range s.places[:s.n] {
@@ -95,7 +95,7 @@ func (s *slot) put(at place) {
 			s.places[k] = at
 			return
 		}
-		if s.places[k].fleet < s.places[oldest].fleet || s.places[k].fleet == s.places[oldest].fleet && s.places[k].depth < s.places[oldest].depth {
+		if s.places[k].since < s.places[oldest].since || s.places[k].since == s.places[oldest].since && s.places[k].depth < s.places[oldest].depth {
 			oldest = k
 		}
 	}

@@ -121,7 +121,7 @@ func (p *Picker) write(ld *load, pin uint64, depth, tokens int) {
 // others: what they were not told is not compared with, or else a prompt that grows in small steps never would be. What is
 // heard is older than what is known, and does not make a depth less.
 func (p *Picker) note(ld *load, pin uint64, depth int, own bool) (news bool) {
-	at := place{load: ld.number, since: p.fleet, fleet: p.fleet, depth: int32(depth), told: int32(depth), clock: ld.clock.now()}
+	at := place{load: ld.number, since: p.fleet, depth: int32(depth), told: int32(depth), clock: ld.clock.now()}
 	news = true
 	for _, was := range p.directory.get(pin) {
 		if was.load != at.load || !ld.clock.held(was.clock) {
