@@ -84,6 +84,21 @@ func TestAHotPrefixLeavesTheOthersWarm(t *testing.T) {
 	})
 }
 
+// Prompts stay where they are also where nobody streams: routers learn from whole answers when the work of a prompt is done,
+// and do not take a server that still answers for one that has it before it.
+func TestUnaryPromptsStay(t *testing.T) {
+	Run(t, Options{Seeds: 1, Most: 3}, func(w *World) {
+		c := w.Cluster(3, w.Models(100, coarse), w.salted())
+		w.settle(c)
+		f := flow{w: w, rate: 200, requests: 2000, warm: 1000, tokens: 8, draw: w.mixed(0, 400), body: unary}
+		if cold := f.run(c).kinds["cold"]; cold.moves() > 0.25 || cold.hits() < 0.9 {
+			w.Errorf("%s", cold)
+		} else {
+			w.Logf("%s", cold)
+		}
+	})
+}
+
 // hottest is how many servers the run of the hot table has that has most. All routers agree on the homes of all kinds of
 // prompts.
 func (w *World) hottest(c *Cluster) (servers int) {

@@ -19,10 +19,15 @@ type message struct {
 
 // streamed is the body of a chat whose answer, of so many tokens, is a stream that ends with its usage.
 func streamed(tokens int, messages ...message) string {
-	body, err := json.Marshal(map[string]any{
-		"model": model, "max_tokens": tokens, "stream": true, "stream_options": map[string]bool{"include_usage": true},
-		"messages": messages,
-	})
+	return completion(map[string]any{"stream": true, "stream_options": map[string]bool{"include_usage": true}}, tokens, messages)
+}
+
+// unary is the body of a chat whose answer, of so many tokens, comes as a whole.
+func unary(tokens int, messages ...message) string { return completion(map[string]any{}, tokens, messages) }
+
+func completion(fields map[string]any, tokens int, messages []message) string {
+	fields["model"], fields["max_tokens"], fields["messages"] = model, tokens, messages
+	body, err := json.Marshal(fields)
 	if err != nil {
 		return err.Error()
 	}
@@ -47,7 +52,7 @@ func (a *answer) usage() (prompt, cached int) {
 	return said.Usage.Prompt, said.Usage.Details.Cached
 }
 
-// question is one streamed request of some kind. Questions of one key have the same beginning; those without a key share
+// question is one request of some kind. Questions of one key have the same beginning; those without a key share
 // nothing.
 type question struct{ kind, key, prompt string }
 
@@ -75,7 +80,7 @@ func (t *tally) String() string {
 	return fmt.Sprintf("%d again: %.3f moved, %.3f cached", t.again, t.moves(), t.hits())
 }
 
-// flow is an open load of streamed questions, at random times to random routers.
+// flow is an open load of questions, at random times to random routers.
 type flow struct {
 	w        *World
 	rate     float64 // a second
@@ -83,6 +88,7 @@ type flow struct {
 	warm     int // of these, the first, which do not count
 	tokens   int // of an answer
 	draw     func(r *rand.Rand) question
+	body     func(tokens int, messages ...message) string // nil: streamed
 
 	mu    sync.Mutex // guards what follows
 	kinds map[string]*tally
@@ -92,6 +98,9 @@ type flow struct {
 // run asks at the same times for the same prompts, whatever the cluster, and fails the test where there is no answer.
 func (f *flow) run(c *Cluster) *flow {
 	f.kinds, f.last = map[string]*tally{}, map[string]string{}
+	if f.body == nil {
+		f.body = streamed
+	}
 	ask := f.w.caller()
 	when, what, who := rand.New(rand.NewPCG(f.w.Seed, 1)), rand.New(rand.NewPCG(f.w.Seed, 2)), rand.New(rand.NewPCG(f.w.Seed, 3))
 	next := time.Now()
@@ -99,7 +108,7 @@ func (f *flow) run(c *Cluster) *flow {
 		next = next.Add(time.Duration(when.ExpFloat64() / f.rate * float64(time.Second)))
 		time.Sleep(time.Until(next))
 		q := f.draw(what)
-		ask.send(c.Routers[who.IntN(len(c.Routers))], streamed(f.tokens, message{"user", q.prompt}), func(a answer) {
+		ask.send(c.Routers[who.IntN(len(c.Routers))], f.body(f.tokens, message{"user", q.prompt}), func(a answer) {
 			f.count(q, a, i >= f.warm)
 		})
 	}
