@@ -23,7 +23,9 @@ func streamed(tokens int, messages ...message) string {
 }
 
 // unary is the body of a chat whose answer, of so many tokens, comes as a whole.
-func unary(tokens int, messages ...message) string { return completion(map[string]any{}, tokens, messages) }
+func unary(tokens int, messages ...message) string {
+	return completion(map[string]any{}, tokens, messages)
+}
 
 func completion(fields map[string]any, tokens int, messages []message) string {
 	fields["model"], fields["max_tokens"], fields["messages"] = model, tokens, messages
