@@ -28,8 +28,9 @@ func shrinks(visits, unit float64, servers int) bool {
 	return visits+noise(visits) <= shrink*float64(servers-1)*unit
 }
 
-// parts tells whether a run ends where so many visits have left since its start: more than are half a server's.
-func parts(left, unit float64) bool { return left-noise(left) > unit/2 }
+// parts tells whether a run ends where so many visits have left since its start: more than are half a server's. It ends at once:
+// those who leave it midway share a pin.
+func parts(left, unit float64) bool { return left > unit/2 }
 
 // joins tells whether two runs become one where so many have left since the start of the first.
 func joins(left, unit float64) bool { return left+noise(left) <= unit/2 }
