@@ -1,6 +1,9 @@
 package routing
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Candidate is the terms of the choice for one model server.
 type Candidate struct {
@@ -39,8 +42,11 @@ func (p *Picker) Explain(pl *Place, now time.Time) []Candidate {
 	}
 	_ = c.prepare() // that nobody may be chosen shows in the candidates
 	out := make([]Candidate, 0, len(c.loads))
+	first := c.ranked(c.warm.first)
 	for rank, i := range c.place.order() {
-		out = append(out, c.explain(rank, i))
+		x := c.explain(rank, i)
+		x.Beyond = c.warm.first > 0 && i != c.acting && !slices.Contains(first.list[:first.n], i)
+		out = append(out, x)
 	}
 	return out
 }
@@ -79,7 +85,6 @@ func (c *choice) explain(rank, i int) Candidate {
 			out.Placed = l.placed
 		}
 		out.Pace, out.Late = l.pace.ratio(c.lesson), l.late(c.now)
-		out.Beyond = c.warm.first > 0 && rank >= c.warm.first
 	}
 	return out
 }
