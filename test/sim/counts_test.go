@@ -115,9 +115,10 @@ func TestTheLastSlotIsTakenTwice(t *testing.T) {
 			ask.begin(c.Routers[i%3], fmt.Sprintf("later %d", i), 100, nil)
 		}
 		time.Sleep(view)
-		if n := busy(); n > most || most <= slots {
+		if n := busy(); n > most || n < slots {
 			w.Errorf("%d requests after %d, on %d slots", n, most, slots)
 		}
+		w.Logf("%d requests took the last slot", most-slots+1) // one, where its router was heard before the others were asked
 		w.Soon("the overload is over", 10*time.Second, func() bool { return busy() <= slots })
 	})
 }
