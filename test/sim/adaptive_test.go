@@ -57,7 +57,7 @@ func (w *World) both(models []*Model, share, rate float64, keys int, look func(*
 // Of hundreds of model servers, a prefix with a quarter of the traffic gets as many as its traffic needs, and uses them;
 // keys beside it stay where they are, and warm, as they do without it.
 func TestAHotPrefixSpreadsOverHundreds(t *testing.T) {
-	Run(t, Options{Seeds: 1, Most: 2}, func(w *World) {
+	Run(t, Options{Seeds: 1, Most: 1}, func(w *World) {
 		const servers = 200
 		// The caches are so small that no more copies than alpha = 2 allows are worth their room.
 		models := w.Models(servers, coarse, func(c *modelserver.Config) { c.MaxContext, c.KVTokens = 4096, 12288 })
@@ -75,7 +75,7 @@ func TestAHotPrefixSpreadsOverHundreds(t *testing.T) {
 
 // A prefix with half of the traffic does not switch affinity off for the others.
 func TestAHotPrefixLeavesTheOthersWarm(t *testing.T) {
-	Run(t, Options{Seeds: 2}, func(w *World) {
+	Run(t, Options{Seeds: 2, Most: 10}, func(w *World) {
 		w.both(w.Models(8, coarse), 0.5, 60, 160, func(c *Cluster, f *flow) {
 			if k, at := w.hottest(c), f.kinds["hot"].at; k != 8 || len(at) != 8 {
 				w.Errorf("%d servers for the hot prefix, its requests went to %v", k, at)

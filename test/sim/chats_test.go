@@ -98,7 +98,7 @@ func (a *answer) said() string {
 // said is cached. Their system prompts are hot on all servers and nobody's pin. While these become hot, and a router restarts,
 // more of them move, since few servers have too much to do for a while.
 func TestChatsStayWhileTheyGrow(t *testing.T) {
-	Run(t, Options{Seeds: 2}, func(w *World) {
+	Run(t, Options{Seeds: 2, Most: 10}, func(w *World) {
 		const servers = 4
 		c := w.Cluster(3, w.Models(servers, coarse), w.salted())
 		w.settle(c)
