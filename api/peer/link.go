@@ -103,8 +103,8 @@ func (m *Mesh) accept(s peerpb.Peer_LoadsServer, done <-chan struct{}) error {
 	return m.exchange(ctx, l, s, done)
 }
 
-// claim makes a link for a member; one that it had before ends. The counts that came
-// over that one go too: the new stream begins with all there is.
+// claim makes a link for a member; one that it had before ends. The new stream begins
+// with all there is.
 func (m *Mesh) claim(name string, cancel context.CancelFunc) (*link, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -115,7 +115,7 @@ func (m *Mesh) claim(name string, cancel context.CancelFunc) (*link, error) {
 		return nil, status.Errorf(codes.Unavailable, "router %q is not known here as a member", name)
 	}
 	if old := m.links[name]; old != nil {
-		m.drop(old)
+		m.end(old)
 	}
 	l := &link{
 		name: name, cluster: m.cfg.Identity.Cluster(), cancel: cancel, wake: make(chan struct{}, 1),
@@ -130,7 +130,7 @@ func (m *Mesh) claim(name string, cancel context.CancelFunc) (*link, error) {
 // unclaim ends a link that was claimed and never used.
 func (m *Mesh) unclaim(l *link, err error) error {
 	m.mu.Lock()
-	m.drop(l)
+	m.end(l)
 	m.mu.Unlock()
 	l.follow()
 	m.unhear(l)
@@ -181,7 +181,7 @@ func (m *Mesh) exchange(ctx context.Context, l *link, s stream, done <-chan stru
 		err = errStopping()
 	}
 	m.mu.Lock()
-	m.drop(l)
+	m.end(l)
 	m.mu.Unlock()
 	return err
 }

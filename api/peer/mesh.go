@@ -125,12 +125,21 @@ func (m *Mesh) SetMembers(members map[string]string) {
 
 // drop ends a link and forgets what came over it. m.mu is held.
 func (m *Mesh) drop(l *link) {
+	if m.end(l) {
+		m.note(m.table.Drop(l.name))
+	}
+}
+
+// end ends a link whose router may have another one soon. What that said holds until it has been silent for too long: were
+// it forgotten at once, all that waits for a slot would take one that is not free. It reports whether l was in use. m.mu is
+// held.
+func (m *Mesh) end(l *link) bool {
 	l.cancel()
 	if m.links[l.name] != l {
-		return // another stream has taken its place
+		return false // another stream has taken its place
 	}
 	delete(m.links, l.name)
-	m.note(m.table.Drop(l.name))
+	return true
 }
 
 // Repeat tells all sums again, for a receiver that has come to know further model servers.
