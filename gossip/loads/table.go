@@ -196,8 +196,7 @@ func (s *total) add(e *Entry, sign int) {
 	}
 }
 
-// Drop forgets an origin, because its stream broke or another process took its
-// place, and returns the keys whose sums changed.
+// Drop forgets an origin, because it is no longer a member, and returns the keys whose sums changed.
 func (t *Table) Drop(origin string) []Key {
 	t.mu.Lock()
 	defer t.mu.Unlock()
