@@ -104,7 +104,7 @@ func (d *draft) checkBackends() {
 			d.fail(path+".id", "want 1 to %d visible ASCII characters", maxLabel)
 		}
 		if msg := checkURL(b.URL); msg != "" {
-			d.fail(path+".url", "%q: %s", withoutUser(b.URL), msg)
+			d.fail(path+".url", "%q: %s", WithoutUser(b.URL), msg)
 		}
 		if !(b.Weight > 0 && b.Weight <= maxWeight) {
 			d.fail(path+".weight", "%v: want above 0, at most %v", b.Weight, float64(maxWeight))
@@ -177,8 +177,8 @@ func alnum(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// withoutUser hides the name and the password that an address may begin with: errors are logged.
-func withoutUser(url string) string {
+// WithoutUser hides the name and the password that an address may begin with: errors are logged.
+func WithoutUser(url string) string {
 	if at := strings.LastIndexByte(url, '@'); at >= 0 {
 		return "..." + url[at:]
 	}

@@ -105,7 +105,8 @@ func (e Endpoint) Routing() routing.Endpoint {
 func (b Backend) Routing(endpoints []routing.Endpoint, state routing.State) routing.Backend {
 	b.URL = address(b.URL)
 	if b.ID == "" {
-		_, b.ID, _ = strings.Cut(b.URL, "://")
+		_, host, _ := strings.Cut(b.URL, "://")
+		b.ID = host[strings.LastIndexByte(host, '@')+1:] // errors show it
 	}
 	if b.Endpoint == "" && len(endpoints) == 1 {
 		b.Endpoint = endpoints[0].Name
@@ -174,7 +175,7 @@ func (f Fleet) CheckURLs() error {
 		url := address(b.URL)
 		if first, taken := owner[url]; taken {
 			errs = append(errs, &routing.ChangeError{
-				Path: fmt.Sprintf("backends[%d].url", i), Msg: fmt.Sprintf("%q is the address of backends[%d] too", b.URL, first),
+				Path: fmt.Sprintf("backends[%d].url", i), Msg: fmt.Sprintf("%q is the address of backends[%d] too", routing.WithoutUser(b.URL), first),
 			})
 		} else {
 			owner[url] = i

@@ -171,6 +171,14 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
+func TestNoErrorShowsAPassword(t *testing.T) {
+	b := Backend{URL: "http://me:secret@h:1", Weight: 1}
+	err := Fleet{Endpoints: []Endpoint{{Name: "x"}}, Backends: []Backend{b, b}}.Validate()
+	if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "backends[h:1].url") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestValidateNamesEveryField(t *testing.T) {
 	err := Fleet{
 		Endpoints: []Endpoint{{Name: "x", Variants: []Variant{{Name: "v", Weight: 1, Routing: Routing{Strategy: "BEST"}}}}},
