@@ -106,19 +106,21 @@ func TestTheLastSlotIsTakenTwice(t *testing.T) {
 			own, peers := w.counts(r)
 			return own+peers == slots-1
 		}))
+		slow := w.Net.Slow(HostsOf(c.Routers...), HostsOf(c.Routers...), 100*time.Millisecond, 0) // or one may be told in time
 		for _, r := range c.Routers {
 			ask.begin(r, "at once at "+r.Name, 100, nil)
 		}
+		time.Sleep(100 * time.Millisecond)
+		slow.Heal()
 		time.Sleep(view)
 		most := busy()
 		for i := range 6 {
 			ask.begin(c.Routers[i%3], fmt.Sprintf("later %d", i), 100, nil)
 		}
 		time.Sleep(view)
-		if n := busy(); n > most || n < slots {
+		if n := busy(); n > most || most <= slots {
 			w.Errorf("%d requests after %d, on %d slots", n, most, slots)
 		}
-		w.Logf("%d requests took the last slot", most-slots+1) // one, where its router was heard before the others were asked
 		w.Soon("the overload is over", 10*time.Second, func() bool { return busy() <= slots })
 	})
 }
