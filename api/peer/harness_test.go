@@ -244,6 +244,15 @@ func (r *router) table() map[loads.Key]loads.Sum {
 	return maps.Clone(r.sums)
 }
 
+// breakStream resets the connection that the router dialled last.
+func (r *router) breakStream() {
+	r.mu.Lock()
+	conn := r.dialled[len(r.dialled)-1].(*simnet.Conn)
+	r.mu.Unlock()
+	_ = conn.SetLinger(0) // close with a reset
+	conn.Close()
+}
+
 // within waits for a condition, in virtual time.
 func (c *cluster) within(d time.Duration, what string, ok func() bool) time.Duration {
 	c.Helper()

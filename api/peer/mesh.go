@@ -108,38 +108,37 @@ func notify(c chan struct{}) {
 // them. What somebody said who is not is dropped, and its stream closed.
 func (m *Mesh) SetMembers(members map[string]string) {
 	m.mu.Lock()
+	before := m.members
 	m.members = make(map[string]string, len(members))
 	for name, address := range members {
 		if name != m.cfg.Identity.Name {
 			m.members[name] = address
 		}
 	}
-	for name, l := range m.links {
+	for name := range before {
 		if _, ok := m.members[name]; !ok {
-			m.drop(l)
+			m.forget(name)
 		}
 	}
 	m.mu.Unlock()
 	notify(m.renamed)
 }
 
-// drop ends a link and forgets what came over it. m.mu is held.
-func (m *Mesh) drop(l *link) {
-	if m.end(l) {
-		m.note(m.table.Drop(l.name))
+// forget ends a router's link, if it has one, and drops what it said. m.mu is held.
+func (m *Mesh) forget(name string) {
+	if l := m.links[name]; l != nil {
+		m.end(l)
 	}
+	m.note(m.table.Drop(name))
 }
 
 // end ends a link whose router may have another one soon. What that said holds until it has been silent for too long: were
-// it forgotten at once, all that waits for a slot would take one that is not free. It reports whether l was in use. m.mu is
-// held.
-func (m *Mesh) end(l *link) bool {
+// it dropped at once, all that waits for a slot would take one that is not free. m.mu is held.
+func (m *Mesh) end(l *link) {
 	l.cancel()
-	if m.links[l.name] != l {
-		return false // another stream has taken its place
+	if m.links[l.name] == l { // else another stream has taken its place
+		delete(m.links, l.name)
 	}
-	delete(m.links, l.name)
-	return true
 }
 
 // Repeat tells all sums again, for a receiver that has come to know further model servers.
@@ -176,8 +175,8 @@ func (m *Mesh) Run(ctx context.Context) error {
 	loops.Wait()
 	m.mu.Lock()
 	m.running = false
-	for _, l := range m.links {
-		m.drop(l)
+	for name := range m.links {
+		m.forget(name)
 	}
 	m.mu.Unlock()
 	m.work.Wait()

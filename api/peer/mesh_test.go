@@ -130,11 +130,7 @@ func TestReset(t *testing.T) {
 		b.set("gpu-0", 4)
 		c.within(time.Second, "known", func() bool { return a.inflight() == 4 })
 		for range 20 {
-			a.mu.Lock()
-			conn := a.dialled[len(a.dialled)-1].(*simnet.Conn)
-			a.mu.Unlock()
-			_ = conn.SetLinger(0) // close with a reset
-			conn.Close()
+			a.breakStream()
 			for range 320 {
 				if n := a.inflight(); n != 4 {
 					c.Fatalf("%d in flight, want 4", n)
@@ -203,6 +199,23 @@ func TestAnotherRouterAtTheAddress(t *testing.T) {
 		a.know(a, again)
 		c.within(time.Second, "the new one is known", func() bool { return a.inflight() == 1 && a.mesh.complete(time.Now()) })
 		c.routers = []*router{a, again}
+	})
+}
+
+// Who is a member no more is forgotten at once, also if its stream broke just before.
+func TestWhoLeftIsForgottenAtOnce(t *testing.T) {
+	inBubble(t, 2, func(c *cluster) {
+		c.complete(time.Second)
+		a, b := c.routers[0], c.routers[1]
+		b.set("gpu-0", 4)
+		c.within(time.Second, "known", func() bool { return a.inflight() == 4 })
+		a.breakStream()
+		c.within(time.Second, "broken", func() bool { return a.mesh.Counts().Streams == 0 })
+		if n := a.inflight(); n != 4 {
+			c.Errorf("%d in flight when the stream broke", n)
+		}
+		a.know(a)
+		c.within(20*time.Millisecond, "forgotten", func() bool { return a.inflight() == 0 })
 	})
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"github.com/warmring/warmring/api/peer/peerpb"
 	"github.com/warmring/warmring/gossip/places"
-	"github.com/warmring/warmring/test/sim/simnet"
 )
 
 // placer is a router that places prompts, numbered by Written, and remembers what it hears.
@@ -235,15 +234,6 @@ func TestReconnectRepeatsInOrder(t *testing.T) {
 			})
 		})
 	}
-}
-
-// breakStream resets the connection that the router dialled last.
-func (p *placer) breakStream() {
-	p.router.mu.Lock()
-	conn := p.dialled[len(p.dialled)-1].(*simnet.Conn)
-	p.router.mu.Unlock()
-	_ = conn.SetLinger(0) // close with a reset
-	conn.Close()
 }
 
 // Loads flow between a router that tells placements and one that knows of none.
