@@ -52,10 +52,10 @@ func (s *lesson) expect(work float64) float64 {
 
 // expectUnseen is expect for a first token that nobody sees.
 func (s *lesson) expectUnseen(work float64) float64 {
-	if s.n < lineNeeds*lineMemory {
-		return s.whole.expect(work)
+	if a, b, ok := s.line(); ok {
+		return a + b*work
 	}
-	return s.expect(work)
+	return s.whole.expect(work)
 }
 
 // first learns from a first token.

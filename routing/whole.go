@@ -11,22 +11,15 @@ type whole struct {
 }
 
 func (w *whole) add(work, tokens, seconds float64) {
-	for _, s := range []struct {
-		sum *float64
-		by  float64
-	}{
-		{&w.n, 1},
-		{&w.x, work},
-		{&w.z, tokens},
-		{&w.y, seconds},
-		{&w.xx, work * work},
-		{&w.xz, work * tokens},
-		{&w.zz, tokens * tokens},
-		{&w.xy, work * seconds},
-		{&w.zy, tokens * seconds},
-	} {
-		*s.sum += (s.by - *s.sum) * lineMemory
-	}
+	w.n += (1 - w.n) * lineMemory
+	w.x += (work - w.x) * lineMemory
+	w.z += (tokens - w.z) * lineMemory
+	w.y += (seconds - w.y) * lineMemory
+	w.xx += (work*work - w.xx) * lineMemory
+	w.xz += (work*tokens - w.xz) * lineMemory
+	w.zz += (tokens*tokens - w.zz) * lineMemory
+	w.xy += (work*seconds - w.xy) * lineMemory
+	w.zy += (tokens*seconds - w.zy) * lineMemory
 }
 
 // expect is how long a first token should take behind that much work, 0 when there is no telling.
