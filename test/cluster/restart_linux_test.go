@@ -139,7 +139,7 @@ func TestAllMove(t *testing.T) {
 	g.killAll()
 	hosts, join := block(), []string(nil)
 	for i, r := range g.routers {
-		r.cfg.Peer.Listen = free(t, fmt.Sprint(hosts, i+1))
+		r.cfg.Peer.Listen = free(t, fmt.Sprint(hosts, i+1), 1)[0]
 		join = append(join, r.cfg.Peer.Listen)
 	}
 	for _, r := range g.routers {
@@ -162,7 +162,7 @@ func TestEachMoves(t *testing.T) {
 	for _, r := range g.routers[1:] {
 		r.kill(t)
 		host := r.cfg.Peer.Listen
-		r.cfg.Peer.Listen = free(t, host[:len(host)-len(":00000")]) // every port that the kernel chooses has five digits
+		r.cfg.Peer.Listen = free(t, host[:len(host)-len(":00000")], 1)[0] // every port that the kernel chooses has five digits
 		r.start(t)
 		g.settle(patience)
 		g.commit(r)

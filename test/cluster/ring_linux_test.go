@@ -74,15 +74,19 @@ func block() string {
 	return fmt.Sprintf("127.%d.%d.", 100+blocks.Add(1)%100, os.Getpid()%254+1)
 }
 
-// free is host and a port that the kernel chose.
-func free(t *testing.T, host string) string {
+// free is n addresses of host with ports that the kernel chose. It holds all of them until it has the last, or it could be
+// given one twice.
+func free(t *testing.T, host string, n int) (addresses []string) {
 	t.Helper()
-	l, err := net.Listen("tcp", host+":0")
-	if err != nil {
-		t.Fatal(err)
+	for range n {
+		l, err := net.Listen("tcp", host+":0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		addresses = append(addresses, l.Addr().String())
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return addresses
 }
 
 // settings is the configuration of a router at an address of its own, in front of the ring's model servers.
@@ -93,7 +97,8 @@ func (g *ring) settings(name, host string) node.Config {
 	}
 	cfg.Endpoints = []node.EndpointConfig{pinned()}
 	cfg.Router.Name = name
-	cfg.API.Listen, cfg.Admin.Listen, cfg.Peer.Listen = free(g.t, host), free(g.t, host), free(g.t, host)
+	at := free(g.t, host, 3)
+	cfg.API.Listen, cfg.Admin.Listen, cfg.Peer.Listen = at[0], at[1], at[2]
 	cfg.Telemetry.Log.Format = "json"
 	cfg.Cluster.Name, cfg.Cluster.Expect = g.t.Name(), 3
 	return cfg
