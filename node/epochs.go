@@ -14,7 +14,8 @@ import (
 // epochs takes the epochs that come from this router's log and from its peers, in any order, and puts the newest in use.
 type epochs struct {
 	history *peer.History
-	onNew   func(*routing.Epoch) // puts it in use: swaps pointers, waits for nothing
+	use     func(*routing.Epoch) // puts it in use: swaps pointers, waits for nothing
+	news    chan<- struct{}      // signalled with each
 	first   chan struct{}        // closed with the first epoch
 
 	now func() time.Time
@@ -26,8 +27,8 @@ type epochs struct {
 // pastEpochs is how many epochs are remembered for people.
 const pastEpochs = 64
 
-func newEpochs(onNew func(*routing.Epoch), now func() time.Time) *epochs {
-	return &epochs{history: peer.NewHistory(routing.NewEpoch(0, 0)), onNew: onNew, first: make(chan struct{}), now: now}
+func newEpochs(use func(*routing.Epoch), news chan<- struct{}, now func() time.Time) *epochs {
+	return &epochs{history: peer.NewHistory(routing.NewEpoch(0, 0)), use: use, news: news, first: make(chan struct{}), now: now}
 }
 
 // offer takes e if it is newer than what is there, or has another content under the same number. The latter is for a
@@ -36,10 +37,12 @@ func (s *epochs) offer(e *routing.Epoch, steps ...peer.Step) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	was := s.history.Latest()
-	if !s.history.Add(e, steps...) {
+	if !s.history.News(e) {
 		return
 	}
-	s.onNew(e)
+	s.use(e) // before anybody hears of it: whoever waited for an epoch is answered by it from then on
+	s.history.Add(e, steps...)
+	signal(s.news)
 	if len(s.past) == 0 {
 		close(s.first)
 	}

@@ -93,8 +93,7 @@ func newReplica(cfg Config, world World, deps replicaDeps) (*replica, error) {
 		deps.Picker.SetEpoch(e)
 		r.tabled(e)
 		deps.OnEpoch(e)
-		signal(r.news)
-	}, world.Now)
+	}, r.news, world.Now)
 	r.view = newView(r.name, deps.Picker)
 	var err error
 	r.port, err = port.New(cfg.Peer, port.Deps{
@@ -104,7 +103,7 @@ func newReplica(cfg Config, world World, deps replicaDeps) (*replica, error) {
 }
 
 // signal fills a channel of one place.
-func signal(c chan struct{}) {
+func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
 	default: // whoever reads it will look anyway

@@ -25,6 +25,13 @@ type History struct {
 // NewHistory returns a history that begins with e and has no steps.
 func NewHistory(e *routing.Epoch) *History { return &History{latest: e, base: VersionOf(e)} }
 
+// News reports whether Add would take e.
+func (h *History) News(e *routing.Epoch) bool {
+	return isNews(VersionOf(h.Latest()), VersionOf(e))
+}
+
+func isNews(was, is Version) bool { return is.Compare(was) >= 0 && is != was }
+
 // Add takes an epoch and the steps that made it of the one before, and reports
 // whether it is news: newer than what is here, or of the same version with another
 // content, which a caller passes only if it trusts e more. Where the steps do not
@@ -41,7 +48,7 @@ func (h *History) add(e *routing.Epoch, steps []Step) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	was, is := VersionOf(h.latest), VersionOf(e)
-	if is.Compare(was) < 0 || is == was {
+	if !isNews(was, is) {
 		return false
 	}
 	h.latest = e
