@@ -29,15 +29,15 @@ type warm struct {
 	first       int    // a first touch looks at so many of the ranking only; 0: at all
 	// The work of the prompt for who holds nothing of it, and for who holds what is hot: most candidates do one of the two.
 	all, rest float64
+	doubt     float64 // of the paces
 }
 
 // recall looks the prompt up in the directory.
 func (p *Picker) recall(c *choice) {
-	c.lesson = p.lesson(c.place.group.endpoint)
 	w := &c.warm
 	w.prompt = c.lesson.count(c.place.size)
 	w.hot = min(c.lesson.count(c.place.hot), w.prompt)
-	w.all, w.rest = work(0, w.prompt), work(w.hot, w.prompt)
+	w.all, w.rest, w.doubt = work(0, w.prompt), work(w.hot, w.prompt), c.lesson.doubt()
 	p.decisions++
 	c.serial = p.decisions
 	w.blind = !p.synced
@@ -105,7 +105,7 @@ func (c *choice) own(i int) float64 {
 	switch {
 	case c.warm.blind || c.loads[i].mark == c.serial:
 		return work(c.have(i), c.warm.prompt)
-	case c.place.contains(i):
+	case c.warm.hot > 0 && c.place.contains(i):
 		return c.warm.rest
 	default:
 		return c.warm.all
@@ -124,7 +124,16 @@ func (c *choice) warmth(i int) float64 {
 	if c.warm.blind {
 		return pending + reload*own + perRequest*requests
 	}
-	return (pending + own*(1+stall*requests) + perRequest*requests) * max(l.pace.ratio(c.lesson), l.late(c.now))
+	slow := l.pace.ratio(c.warm.doubt)
+	return (pending + own*(1+stall*requests) + perRequest*requests) * max(slow, l.late(c.now))
+}
+
+// floor is what a candidate costs at least, whatever the prompt: most lose by it already.
+func (l *load) floor() float64 {
+	if l.unary.head != nil {
+		return 0 // part of what is pending may be done
+	}
+	return float64(l.pending()) + perRequest*float64(l.requests())
 }
 
 // auto chooses among those that may be chosen.
@@ -171,17 +180,21 @@ type few struct {
 	list   [4]int
 	scores [4]float64
 	n      int
+	widest uint64 // the gap above which a candidate is not among them
 }
 
 // ranked returns the first n candidates, at most four, of the ranking that may be chosen.
 func (c *choice) ranked(n int) few {
-	var f few
+	f := few{widest: unit}
 	keys := &c.place.group.keys
 	consider := func(i int) {
-		if !c.allOpen && c.status(i) > c.worst {
+		if keys.gap(i, c.place.pin) > f.widest || !c.allOpen && c.status(i) > c.worst {
 			return
 		}
 		f.add(i, keys.score(i, c.place.pin), n)
+		if f.n == n && n > 0 {
+			f.widest = keys.widest(f.scores[n-1])
+		}
 	}
 	if behind := c.place.level.candidates(); behind != nil && behind.members != nil {
 		for _, i := range behind.members {

@@ -188,7 +188,7 @@ func TestFirstTouch(t *testing.T) {
 	}
 	// The more others send unseen, the fewer it looks at.
 	b.SetReplicas(30, true, time.Second)
-	if c, err := b.choice(b.auto("zz"), nil, 0, b.clock(b.now)); err != nil || c.warm.first != 2 {
+	if c, err := b.choice(new(b.auto("zz")), nil, 0, b.clock(b.now)); err != nil || c.warm.first != 2 {
 		t.Errorf("%d, %v", c.warm.first, err)
 	}
 }
@@ -240,7 +240,7 @@ func TestPlacementsOfOthers(t *testing.T) {
 	// What is heard of an earlier turn does not make the prompt shorter.
 	two.HearPlacements("three", []Placement{{Pin: told[0].Pin, ID: told[0].ID, Incarnation: told[0].Incarnation, Depth: 100, Written: 100}}, two.now)
 	again := two.auto(long)
-	if c, err := two.choice(again, nil, 0, two.clock(two.now)); err != nil || c.have(slices.Index(c.loads, two.loads[l.Backend.identity()])) != 6400 {
+	if c, err := two.choice(&again, nil, 0, two.clock(two.now)); err != nil || c.have(slices.Index(c.loads, two.loads[l.Backend.identity()])) != 6400 {
 		t.Errorf("shorter than it was, %v", err)
 	}
 	// A repeat is not told again; its clock is.
@@ -377,7 +377,7 @@ func TestFewPinsMoveAtOnceInAFleetThatGrew(t *testing.T) {
 		}
 		pl, moved := b.auto(prompts[0]), 0.0
 		for i := range 1000 {
-			c, err := b.choice(pl, nil, uint64(i)*(math.MaxUint64/1000), b.clock(b.now))
+			c, err := b.choice(&pl, nil, uint64(i)*(math.MaxUint64/1000), b.clock(b.now))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -388,7 +388,7 @@ func TestFewPinsMoveAtOnceInAFleetThatGrew(t *testing.T) {
 		if got := b.finish(prompts[0]); got != "gpu-4" {
 			t.Fatal(got)
 		}
-		if c, err := b.choice(pl, nil, math.MaxUint64, b.clock(b.now)); err != nil || !c.succeeds() {
+		if c, err := b.choice(&pl, nil, math.MaxUint64, b.clock(b.now)); err != nil || !c.succeeds() {
 			t.Errorf("%d joined 4: a pin that moved goes back, %v", tt.joined, err)
 		}
 		if math.Abs(moved/1000-tt.share) > 0.01 {

@@ -80,7 +80,7 @@ func BenchmarkChoice(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				c, err := p.choice(places[i%len(places)], nil, 0, p.clock(epochStart))
+				c, err := p.choice(&places[i%len(places)], nil, 0, p.clock(epochStart))
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -53,12 +53,14 @@ type choice struct {
 }
 
 // choice begins a decision. The error is ErrNoBackend.
-func (p *Picker) choice(pl Place, tried []string, draw uint64, now time.Duration) (choice, error) {
-	c := choice{place: pl, tried: tried, draw: draw, now: now, acting: pl.home}
-	if pl.home < 0 {
+func (p *Picker) choice(pl *Place, tried []string, draw uint64, now time.Duration) (c choice, err error) {
+	c.place, c.tried, c.draw, c.now = pl.in(p.epoch.Load()), tried, draw, now
+	if c.place.home < 0 {
 		return c, ErrNoBackend
 	}
-	c.loads = p.pools[pl.group.ordinal].loads
+	c.acting = c.place.home
+	pool := &p.pools[c.place.group.ordinal]
+	c.loads, c.lesson = pool.loads, pool.lesson
 	if c.form() == auto {
 		p.recall(&c)
 	}
@@ -201,7 +203,7 @@ func (c *choice) least(m measure, pin uint64) int {
 	}
 	top, widest := -1.0, uint64(unit) // score of best, once a tie has asked for it
 	for i, l := range c.loads {
-		if !c.allOpen && c.unfit(l) > c.worst {
+		if m == prefill && l.floor() > low || !c.allOpen && c.unfit(l) > c.worst {
 			continue
 		}
 		x := c.cost(m, i)

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -272,7 +273,7 @@ func TestShortcutDecidesAlike(t *testing.T) {
 		}
 		pl := b.place(fmt.Sprint("a:", rapid.IntRange(0, 5000).Draw(rt, "tokens")))
 		draw := rapid.Uint64().Draw(rt, "draw")
-		short, err := b.choice(pl, nil, draw, 1)
+		short, err := b.choice(&pl, nil, draw, 1)
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -295,17 +296,22 @@ func TestShortcutDecidesAlike(t *testing.T) {
 	})
 }
 
-// least is the cheapest of the eligible ones, and of equals the best ranked.
+// least is the cheapest of the eligible ones, and of equals the best ranked; ranked are the first of them.
 func TestLeastAgainstSorting(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		n := rapid.IntRange(1, 8).Draw(rt, "n")
-		b := newBench(t, fleet(t, n, adaptive(), maxInflight(3)))
+		n := rapid.IntRange(1, 20).Draw(rt, "n")
+		weight := rapid.SampledFrom([]float64{1, 0.2, 3}).Draw(rt, "weight of some")
+		b := newBench(t, fleet(t, n, adaptive(), maxInflight(3), func(b *Backend) {
+			if strings.ContainsAny(b.ID, "147") {
+				b.Weight = weight
+			}
+		}))
 		pl := b.place(rapid.String().Draw(rt, "text"))
 		for _, l := range b.pools[0].loads {
 			l.inflight = rapid.IntRange(0, 3).Draw(rt, "inflight")
 			l.prefill = rapid.Int64Range(0, 3).Draw(rt, "prefill") * 1000
 		}
-		c, err := b.choice(pl, nil, 0, 1)
+		c, err := b.choice(&pl, nil, 0, 1)
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -313,14 +319,23 @@ func TestLeastAgainstSorting(t *testing.T) {
 			return // all are full
 		}
 		m := rapid.SampledFrom([]measure{even, perWeight, prefill}).Draw(rt, "measure")
-		want := -1
+		want, eligible := -1, []int{}
 		for _, i := range pl.order() {
-			if c.status(i) == open && (want < 0 || c.cost(m, i) < c.cost(m, want)) {
+			if c.status(i) != open {
+				continue
+			}
+			eligible = append(eligible, i)
+			if want < 0 || c.cost(m, i) < c.cost(m, want) {
 				want = i
 			}
 		}
 		if got := c.least(m, pl.pin); got != want {
 			rt.Fatalf("least %d, want %d", got, want)
+		}
+		for most := range 5 {
+			if f := c.ranked(most); !slices.Equal(f.list[:f.n], eligible[:min(most, len(eligible))]) {
+				rt.Fatalf("the first %d are %v; want those of %v", most, f.list[:f.n], eligible)
+			}
 		}
 	})
 }

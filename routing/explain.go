@@ -36,7 +36,7 @@ type Candidate struct {
 func (p *Picker) Explain(pl *Place, now time.Time) []Candidate {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	c, err := p.choice(pl.in(p.epoch.Load()), nil, 0, p.clock(now))
+	c, err := p.choice(pl, nil, 0, p.clock(now))
 	if err != nil {
 		return nil
 	}
@@ -84,7 +84,7 @@ func (c *choice) explain(rank, i int) Candidate {
 		if l.mark == c.serial {
 			out.Placed = l.placed
 		}
-		out.Pace, out.Late = l.pace.ratio(c.lesson), l.late(c.now)
+		out.Pace, out.Late = l.pace.ratio(c.warm.doubt), l.late(c.now)
 	}
 	return out
 }

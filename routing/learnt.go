@@ -28,7 +28,7 @@ func (p *Picker) Learnt() Learnt {
 	for _, l := range p.named {
 		server := LearntServer{Backend: *l.backend, Capacity: l.clock.capacity}
 		if s, ok := p.lessons[l.backend.Endpoint]; ok && l.pace.want > 0 {
-			server.Pace = l.pace.ratio(s)
+			server.Pace = l.pace.ratio(s.doubt())
 		}
 		out.Servers = append(out.Servers, server)
 	}

@@ -98,17 +98,23 @@ func (s *lesson) learn(size, tokens int) {
 // pace is how long a model server's first tokens took and should have taken: decayed means.
 type pace struct{ got, want float64 }
 
-// ratio is above 1 for a model server that is slower than the line.
-func (p *pace) ratio(s *lesson) float64 {
+// doubt is the seconds that speak for a model server being like the others; below 0 when there is no line to compare with.
+func (s *lesson) doubt() float64 {
 	if s.n < lineNeeds*lineMemory {
+		return -1
+	}
+	return paceDoubt * paceMemory * s.y / s.n
+}
+
+// ratio is above 1 for a model server that is slower than the line.
+func (p *pace) ratio(doubt float64) float64 {
+	if doubt < 0 {
 		return 1
 	}
-	doubt := paceDoubt * paceMemory * s.y / s.n
-	r := (p.got + doubt) / (p.want + doubt)
-	if math.IsNaN(r) || r < noise && r > 1/noise {
-		return 1
+	if r := (p.got + doubt) / (p.want + doubt); r >= noise || r <= 1/noise {
+		return r
 	}
-	return r
+	return 1 // also where nothing is known: 0/0
 }
 
 // late is how many times longer than expected the oldest request without a first token has waited, 1 up to lateFrom. Work that

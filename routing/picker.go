@@ -103,7 +103,7 @@ func (p *Picker) Pick(pl *Place, tried []string, draw uint64, now time.Time) (*L
 func (p *Picker) PickInto(l *Lease, pl *Place, tried []string, draw uint64, now time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	c, err := p.choice(pl.in(p.epoch.Load()), tried, draw, p.clock(now))
+	c, err := p.choice(pl, tried, draw, p.clock(now))
 	if err != nil {
 		return err
 	}
