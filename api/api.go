@@ -43,7 +43,8 @@ type Record struct {
 
 // Deps are the parts of a node that an API works with.
 type Deps struct {
-	Epoch    func() *routing.Epoch // the current one; never nil
+	Epoch    func() *routing.Epoch  // the current one; never nil
+	Counts   func(draw uint64) bool // whether a request is counted for hot tables; nil: each is
 	Proxy    Proxy
 	Observer Observer // nil: nobody is told
 	// Tracing turns spans on. Without it, Tracer and Propagator are not used
@@ -80,6 +81,9 @@ func New(cfg Config, deps Deps) (*API, error) {
 	a.buffers.window, a.buffers.limit = int64(cfg.Limits.ScanWindow), int64(cfg.Limits.Buffered)
 	if a.deps.Now == nil {
 		a.deps.Now = time.Now
+	}
+	if a.deps.Counts == nil {
+		a.deps.Counts = func(uint64) bool { return true }
 	}
 	if cfg.TLS.CertFile != "" {
 		cert, err := tls.LoadX509KeyPair(cfg.TLS.CertFile, cfg.TLS.KeyFile)

@@ -71,7 +71,7 @@ func BenchmarkDecision(b *testing.B) {
 
 func decide(s *openai.Scanner, p *routing.Picker, l *routing.Lease, chain *[]uint64, body []byte, now time.Time) error {
 	e := p.Epoch()
-	limit, _ := e.TextLimit("")
+	limit, _ := e.TextLimit("", true)
 	s.Reset(openai.Chat, limit)
 	if err := s.Feed(body); err != nil {
 		return err

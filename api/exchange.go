@@ -30,7 +30,8 @@ type exchange struct {
 	body   body
 
 	scanner *openai.Scanner
-	limit   int      // bytes of canonical text that the scanner collects
+	limit   int      // bytes of canonical text that are wanted
+	counted bool     // among the requests that hot tables are made from
 	head    *buffer  // what was read of the body
 	charged int64    // bytes of head that are booked beyond the window
 	model   string   // as asked for; valid as long as the scanner is not reset

@@ -31,7 +31,7 @@ func Explain(e *routing.Epoch, kind, endpoint string, h http.Header, body []byte
 	if err != nil {
 		return Explained{}, err
 	}
-	_, limit := e.TextLimit(endpoint)
+	_, limit := e.TextLimit(endpoint, true)
 	if raw {
 		q.scanned = &openai.Request{Text: rawText(body, limit)}
 	} else if q.scanned, err = scan(new(openai.Scanner), k, limit, body); err != nil {
@@ -65,7 +65,7 @@ func scan(s *openai.Scanner, k openai.Kind, limit int, body []byte) (*openai.Req
 
 // rawText is the text of a body of unknown format.
 func rawText(body []byte, limit int) prefix.Text {
-	return prefix.Text{Raw: true, Bytes: body[:min(len(body), limit)]}
+	return prefix.Text{Raw: true, Bytes: body[:min(len(body), limit)], Cut: len(body) > limit}
 }
 
 // kindOf reads the name of a kind of body; raw: its format is unknown.

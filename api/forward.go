@@ -1,11 +1,9 @@
 package api
 
 import (
-	"encoding/binary"
+	"math/rand/v2"
 	"net/http"
-	"slices"
 	"time"
-	"unicode/utf8"
 
 	"github.com/warmring/warmring/api/openai"
 	"github.com/warmring/warmring/api/sagemaker"
@@ -84,25 +82,44 @@ func (x *exchange) check() error {
 
 // read fills the head and maps the request in the current epoch.
 func (x *exchange) read() (routing.Place, error) {
-	scans := x.route.action == inference
-	if scans {
-		x.limit, _ = x.api.deps.Epoch().TextLimit(x.route.endpoint)
+	x.counted = x.api.deps.Counts(rand.Uint64())
+	x.limit, _ = x.api.deps.Epoch().TextLimit(x.route.endpoint, x.counted)
+	if x.scans() {
 		x.scanner.Reset(x.route.kind, x.limit)
 	}
-	if err := x.fill(scans); err != nil {
+	if err := x.fill(); err != nil {
 		return routing.Place{}, err
 	}
 	e := x.api.deps.Epoch()
+	place, err := x.locate(e)
+	_, most := e.TextLimit(x.route.endpoint, x.counted)
+	if err != nil || !place.Short() || x.limit >= most {
+		return place, err
+	}
+	x.limit = most // few look so far: once more, with all there is
+	if x.scans() {
+		x.scanner.Reset(x.route.kind, x.limit)
+		if err := x.scanner.Feed(x.head.b); err != nil {
+			return routing.Place{}, err
+		}
+	}
+	return x.locate(e)
+}
+
+// scans: the body has a format that is known.
+func (x *exchange) scans() bool { return x.route.action == inference }
+
+// locate maps what was read.
+func (x *exchange) locate(e *routing.Epoch) (routing.Place, error) {
 	q := query{header: x.r.Header, endpoint: x.route.endpoint, component: component(&x.route, x.r.Header), size: x.size()}
-	if scans {
-		scanned, err := x.scanned(e)
+	if x.scans() {
+		scanned, err := x.scanned()
 		if err != nil {
 			return routing.Place{}, err
 		}
 		q.scanned, x.model = scanned, scanned.Model
 	} else {
-		_, limit := e.TextLimit(q.endpoint)
-		q.scanned = &openai.Request{Text: rawText(x.head.b, limit)}
+		q.scanned = &openai.Request{Text: rawText(x.head.b, x.limit)}
 	}
 	m, err := q.target(e)
 	if err != nil {
@@ -110,8 +127,8 @@ func (x *exchange) read() (routing.Place, error) {
 	}
 	x.record.Endpoint = m.Endpoint
 	x.out.Tenant = m.Tenant[:min(len(m.Tenant), 64)] // long enough to be fair by
-	m.Chain = x.chain
-	if m.Unary = !q.scanned.Stream; !scans {
+	m.Chain, m.Uncounted = x.chain, !x.counted
+	if m.Unary = !q.scanned.Stream; !x.scans() {
 		m.Unary = x.route.action != invokeFrame
 	}
 	place, err := e.Map(&m)
@@ -126,7 +143,8 @@ func (x *exchange) size() int {
 
 // fill reads the body into the head: all of it, or the window and then as much
 // as it takes to know the endpoint.
-func (x *exchange) fill(scans bool) error {
+func (x *exchange) fill() error {
+	scans := x.scans()
 	x.head = x.api.buffers.get(x.firstSize())
 	for !x.body.done {
 		b := x.head.b
@@ -189,24 +207,8 @@ func (x *exchange) decidable() bool {
 	return err == nil
 }
 
-// scanned is what the scanner found. The text may turn out to be too short for
-// the map, where characters take more than a byte or where the epoch asks for
-// more than the one before it; then it is read again.
-func (x *exchange) scanned(e *routing.Epoch) (*openai.Request, error) {
-	usual, most := e.TextLimit(x.route.endpoint)
-	req, err := x.scanResult()
-	if err != nil || x.limit >= most || x.limit >= usual && !cutAmidWide(req.Text.Bytes, x.limit) {
-		return req, err
-	}
-	x.limit = most
-	x.scanner.Reset(x.route.kind, most)
-	if err := x.scanner.Feed(x.head.b); err != nil {
-		return nil, err
-	}
-	return x.scanResult()
-}
-
-func (x *exchange) scanResult() (*openai.Request, error) {
+// scanned is what the scanner found.
+func (x *exchange) scanned() (*openai.Request, error) {
 	switch {
 	case !x.body.done:
 		return x.scanner.Partial(), nil
@@ -215,22 +217,6 @@ func (x *exchange) scanResult() (*openai.Request, error) {
 	default:
 		return x.scanner.Finish()
 	}
-}
-
-// cutAmidWide: the text was cut at limit bytes, which are fewer characters.
-// Framing bytes are characters of one byte each.
-func cutAmidWide(text []byte, limit int) bool {
-	const tops = 0x8080808080808080
-	if len(text) < limit {
-		return false
-	}
-	for ; len(text) >= 8; text = text[8:] {
-		w := binary.LittleEndian.Uint64(text)
-		if w&^(w<<1)&tops != 0 { // a byte that begins with the bits 10
-			return true
-		}
-	}
-	return slices.ContainsFunc(text, func(b byte) bool { return !utf8.RuneStart(b) })
 }
 
 // prepare makes the request for the backend.

@@ -9,8 +9,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/warmring/warmring/routing"
+	"github.com/warmring/warmring/routing/hot"
 	"github.com/warmring/warmring/routing/proxy"
 )
 
@@ -231,4 +233,59 @@ func TestConcurrent(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// A request that is not counted has the place of one that is, however deep what is hot of it.
+func TestUncountedRequestsArePlacedAlike(t *testing.T) {
+	urls := []string{"http://127.0.0.1:1", "http://127.0.0.1:2", "http://127.0.0.1:3", "http://127.0.0.1:4"}
+	epoch := fleet(t, []string{"llama"}, urls...)
+	picker, counted := routing.NewPicker(routing.PickerConfig{}), false
+	picker.SetEpoch(epoch)
+	e := newEdge(t, epoch, func(_ *Config, d *Deps) {
+		d.Counts = func(uint64) bool { return counted }
+		d.Proxy = deciding{picker}
+		d.Epoch = picker.Epoch
+	})
+	ask := func(document, question string) string {
+		body := `{"model":"llama","messages":[{"role":"system","content":"` + strings.Repeat(document, 20_000) + `"},{"role":"user","content":"` + question + `"}]}`
+		return e.do(t, "POST", chatRoute, body).body
+	}
+	counted = true
+	for i := range 40 {
+		ask("d", fmt.Sprint("question ", i))
+	}
+	made := hot.Make(nil, []hot.Report{picker.Sketch().Report(1.5, 1000)}, hot.Config{Servers: len(urls)})
+	if made.Chunks < 70 {
+		t.Fatalf("%d chunks are hot", made.Chunks)
+	}
+	next, err := epoch.Apply(routing.Change{Hot: &routing.HotTable{Runs: made.Runs}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	picker.SetEpoch(next)
+	for _, document := range []string{"d", "e", "d", "前", "\\\""} {
+		counted = false
+		uncounted := ask(document, "another")
+		if counted = true; ask(document, "another") != uncounted {
+			t.Errorf("%s: placed in two ways", document)
+		}
+	}
+}
+
+// deciding answers with the place of a request and where it went.
+type deciding struct{ *routing.Picker }
+
+func (d deciding) Serve(_ context.Context, r *proxy.Request, a proxy.Answer) (proxy.Result, error) {
+	l, err := d.Pick(&r.Place, nil, 1, time.Now())
+	if err != nil {
+		return proxy.Result{}, err
+	}
+	defer l.Release()
+	d.Count(&r.Place, l)
+	if err := a.Begin(&proxy.Reply{Status: 200, Header: http.Header{}, ContentLength: -1, Lease: l}); err != nil {
+		return proxy.Result{}, err
+	}
+	_, err = fmt.Fprintf(a, "%x %d", r.Place.Pin(), r.Place.Hot())
+	a.End(nil, nil)
+	return proxy.Result{Status: 200}, err
 }

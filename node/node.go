@@ -293,7 +293,7 @@ func (n *Node) Log() *slog.Logger { return n.log }
 // wireServers makes the two HTTP servers.
 func (n *Node) wireServers(version string) error {
 	edge, err := api.New(n.cfg.API, api.Deps{
-		Epoch: n.picker.Epoch, Proxy: n.proxy, Observer: observers{n.telemetry.Metrics, n.recent}, Tracing: n.telemetry.Tracing(),
+		Epoch: n.picker.Epoch, Counts: n.picker.Counts, Proxy: n.proxy, Observer: observers{n.telemetry.Metrics, n.recent}, Tracing: n.telemetry.Tracing(),
 		Tracer: n.telemetry.Tracer(), Propagator: n.telemetry.Propagator(), Log: n.log, Ready: n.Ready,
 		RouterName: n.cfg.Router.Name, Now: n.world.Now,
 	})

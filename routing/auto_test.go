@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/warmring/warmring/routing/prefix"
 )
 
@@ -104,6 +105,75 @@ func TestHotPrefixesNarrow(t *testing.T) {
 	// Who leaves midway does not share a pin with who has another first part.
 	if x, y := b.auto("saxx"), b.auto("sayy"); x.Pin() != y.Pin() {
 		t.Error("those who leave one run have one pin")
+	}
+}
+
+// A place that is not short is that of the whole text, wherever the text was cut; one that is says so once, and the next such
+// request is given text enough.
+func TestAShortTextIsNoticed(t *testing.T) {
+	empty := heat(t, fleet(t, 8, adaptive()))
+	table := []hotRun{{"s", 0, 8}, {"sab", 1, 3}, {"sabccccccccccccccccccccccccccccccccccccccccccccc", 3, 2}, {"x", 0, 2}}
+	rapid.Check(t, func(rt *rapid.T) {
+		n := rapid.IntRange(0, len(table)).Draw(rt, "runs before")
+		e := heat(t, heat(t, empty, table[:n]...), table[:rapid.SampledFrom([]int{4, 3, 2, 1, 0}).Draw(rt, "runs")]...)
+		run := rapid.SampledFrom(table).Draw(rt, "run").letters
+		text := letterText(run[:rapid.OneOf(rapid.Just(len(run)), rapid.IntRange(0, len(run))).Draw(rt, "of it")] + rapid.StringMatching("[a-c]{0,3}").Draw(rt, "tail"))
+		place := func(size int) Place {
+			pl, err := e.Map(&Request{Endpoint: "demo", Text: &prefix.Text{Bytes: text.Bytes[:size], Cut: size < len(text.Bytes)}, Size: len(text.Bytes)})
+			if err != nil {
+				rt.Fatal(err)
+			}
+			return pl
+		}
+		alike := func(a, b Place) bool {
+			return a.pin == b.pin && a.before == b.before && a.level == b.level && a.hot == b.hot && a.home == b.home
+		}
+		least := min(startText, len(text.Bytes))
+		few := rapid.IntRange(max(least, len(text.Bytes)-800), len(text.Bytes))
+		full := place(len(text.Bytes))
+		for range 8 {
+			cut := place(rapid.OneOf(few, rapid.IntRange(least, len(text.Bytes))).Draw(rt, "cut"))
+			if full.short || !cut.short && !alike(cut, full) {
+				rt.Fatalf("%+v cut, %+v uncut", cut, full)
+			}
+		}
+		usual, _ := e.TextLimit("demo", false)
+		if again := place(min(usual, len(text.Bytes))); again.short || !alike(again, full) {
+			rt.Fatalf("%+v of %d bytes, %+v uncut", again, usual, full)
+		}
+	})
+}
+
+// Beyond so many a second a router counts a share of its requests.
+func TestFewerAreCountedOfMany(t *testing.T) {
+	b := newBench(t, fleet(t, 16, adaptive()))
+	for _, tt := range []struct{ perSecond, want int }{{100, 1000}, {512, 1000}, {5120, 100}, {200, 1000}} {
+		for range 60 * tt.perSecond {
+			b.now = b.now.Add(time.Second / time.Duration(tt.perSecond))
+			b.pick("x").Release()
+		}
+		counted := 0
+		for i := range uint64(1000) {
+			if b.Counts(i * (math.MaxUint64 / 1000)) {
+				counted++
+			}
+		}
+		if counted < tt.want*9/10 || counted > tt.want*11/10 {
+			t.Errorf("%d requests a second: %d of 1,000 are counted, want %d", tt.perSecond, counted, tt.want)
+		}
+	}
+	pl, err := b.Epoch().Map(&Request{Endpoint: "demo", Text: letterText("abc"), Uncounted: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := b.Pick(&pl, nil, 1, b.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := b.Sketch().Stats()
+	b.Count(&pl, l)
+	if diff := cmp.Diff(before, b.Sketch().Stats()); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/cespare/xxhash/v2"
@@ -13,11 +14,14 @@ import (
 
 // target is an endpoint with what a request to it needs.
 type target struct {
-	groups []*group // in the order of the endpoint's variants
-	shares keys     // of the variants, by their weights
-	root   uint64   // of the keys that choose a variant
-	usual  int      // canonical text that Map reads, if a character takes a byte
-	most   int      // the same if characters are as long as they can be
+	groups   []*group // in the order of the endpoint's variants
+	shares   keys     // of the variants, by their weights
+	root     uint64   // of the keys that choose a variant
+	usual    int      // canonical text that Map reads, if a character takes a byte and nothing is hot
+	most     int      // the same if characters are as long as they can be and all is hot
+	adaptive bool     // a variant has `auto`
+	// deepest is how many chunks Map needed at most to find a place.
+	deepest atomic.Int64
 }
 
 // group is the candidates of one variant of an endpoint: its active model
@@ -89,7 +93,7 @@ func (t *target) read(g *group, several bool) {
 		t.usual, t.most = max(t.usual, startText), max(t.most, startText)
 	}
 	if g.form == auto {
-		t.usual, t.most = prefix.MaxText, prefix.MaxText
+		t.adaptive, t.most = true, prefix.MaxText
 	}
 	if g.form == fixed {
 		t.usual = max(t.usual, g.policy.PrefixLength)

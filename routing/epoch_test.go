@@ -314,14 +314,19 @@ func TestTextLimit(t *testing.T) {
 		endpoint("random", func(ep *Endpoint) { ep.Variants[0].Policy.Strategy = Random }),
 	}})
 	for name, want := range map[string][2]int{
-		"auto": {prefix.MaxText, prefix.MaxText}, "short": {2000, 8000}, "random": {4096, 4096}, "": {prefix.MaxText, prefix.MaxText},
+		"auto": {4096, prefix.MaxText}, "short": {2000, 8000}, "random": {4096, 4096}, "": {4096, prefix.MaxText},
 	} {
-		if usual, most := e.TextLimit(name); usual != want[0] || most != want[1] {
+		if usual, most := e.TextLimit(name, false); usual != want[0] || most != want[1] {
 			t.Errorf("TextLimit(%q) = %d, %d; want %d", name, usual, most, want)
 		}
 	}
+	for name, want := range map[string]int{"auto": prefix.MaxText, "short": 2000} {
+		if usual, _ := e.TextLimit(name, true); usual != want {
+			t.Errorf("counted, TextLimit(%q) = %d; want %d", name, usual, want)
+		}
+	}
 	e = apply(t, e, Change{RemoveEndpoints: []string{"auto"}, PutEndpoints: []Endpoint{endpoint("long", func(ep *Endpoint) { ep.Variants[0].Policy.PrefixLength = MaxPrefixLength })}})
-	if usual, most := e.TextLimit(""); usual != MaxPrefixLength || most != prefix.MaxText {
+	if usual, most := e.TextLimit("", false); usual != MaxPrefixLength || most != prefix.MaxText {
 		t.Errorf("longest %d, %d; want %d, %d", usual, most, MaxPrefixLength, prefix.MaxText)
 	}
 }

@@ -16,12 +16,14 @@ type Request struct {
 	Adapter string
 	// Tenant keeps equal prompts of different tenants apart.
 	Tenant string
-	// Text is the canonical text, cut at TextLimit or later; nil is empty.
+	// Text is the canonical text, cut at TextLimit's usual or later; nil is empty.
 	Text *prefix.Text
 	// Size is the length of the whole prompt in bytes, 0 when unknown.
 	Size int
 	// Unary says that the answer comes in one piece, so that its first token cannot be seen.
 	Unary bool
+	// Uncounted says that the request is none of those from which hot tables are made (Picker.Counts).
+	Uncounted bool
 	// Chain is memory of the caller's, which Map fills with the text's chain for `auto`.
 	Chain []uint64
 }
@@ -46,6 +48,8 @@ type Place struct {
 	home          int    // index in the group, -1 without an active backend
 	size, hot     int    // of the prompt and of what is hot of it, in bytes
 	unary         bool
+	short         bool
+	uncounted     bool
 	chain         []uint64 // the Request's memory
 }
 
@@ -65,8 +69,11 @@ func (e *Epoch) Map(r *Request) (Place, error) {
 	if g == nil {
 		return Place{}, ErrUnknownVariant
 	}
-	pl := Place{epoch: e, group: g, root: prefix.Root(g.root, r.Adapter, r.Tenant), size: max(r.Size, len(text.Bytes)), unary: r.Unary}
-	e.pinned(&pl, r, text)
+	pl := Place{
+		epoch: e, group: g, root: prefix.Root(g.root, r.Adapter, r.Tenant), size: max(r.Size, len(text.Bytes)), unary: r.Unary,
+		uncounted: r.Uncounted,
+	}
+	e.pinned(t, &pl, r, text)
 	pl.home = g.first(pl.level, pl.pin)
 	return pl, nil
 }
@@ -146,6 +153,10 @@ func (pl *Place) Levels() []Run {
 	slices.Reverse(out)
 	return out
 }
+
+// Short reports that the text was cut before it was certain which place it has: with more of it, up to TextLimit's most, the
+// place may be another.
+func (pl *Place) Short() bool { return pl.short }
 
 // Hot is how many bytes of the prompt are hot.
 func (pl *Place) Hot() int { return pl.hot }

@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,7 +44,8 @@ type Picker struct {
 	latest    time.Duration // of the decisions with `auto`
 	tabled    time.Duration // when the first hot table was put in use; 0: not yet
 
-	sketch *hot.Sketch // has a lock of its own
+	sketch  *hot.Sketch   // has a lock of its own
+	counted atomic.Uint64 // what draws may be at most for a request to be counted
 
 	changed chan struct{} // holds one; nil until somebody listens
 	dirty   []*load       // changed since TakeChanged
@@ -67,6 +69,7 @@ func NewPicker(cfg PickerConfig) *Picker {
 		synced: true, sketch: hot.NewSketch(leastCounters),
 	}
 	p.directory.init(leastPins)
+	p.counted.Store(math.MaxUint64)
 	p.epoch.Store(NewEpoch(0, 0))
 	return p
 }

@@ -2,6 +2,7 @@ package routing
 
 import (
 	"maps"
+	"math"
 	"time"
 
 	"github.com/warmring/warmring/routing/hot"
@@ -101,6 +102,7 @@ func (p *Picker) place(l *Lease, c *choice, i int) {
 		ld.waiting.add(l)
 	}
 	p.rate.add(c.now)
+	p.sample()
 	p.write(ld, l.pin, prompt, l.writes)
 }
 
@@ -278,10 +280,27 @@ func (l *Lease) Learn(prompt, completion int, now time.Time) {
 // Count puts a request that was placed into the sketch from which hot tables are made. The memory of the Request that was
 // mapped must still be as it was.
 func (p *Picker) Count(pl *Place, l *Lease) {
-	if l.lesson != nil {
+	if l.lesson != nil && !pl.uncounted {
 		p.sketch.Add(pl.root, pl.chain, float64(l.writes))
 	}
 }
+
+// countedPerBackend and leastCounted are how many requests a second are counted at most: more would teach nothing, and with
+// long prompts counting them takes longer than all else.
+const countedPerBackend, leastCounted = 32, 256
+
+// sample sets the share of the requests that are counted.
+func (p *Picker) sample() {
+	most, now := max(leastCounted, countedPerBackend*float64(len(p.named))), p.rate.count/rateWindow.Seconds()
+	if now <= most {
+		p.counted.Store(math.MaxUint64)
+		return
+	}
+	p.counted.Store(uint64(most / now * math.MaxUint64))
+}
+
+// Counts reports whether a request is to be counted, of which all text is needed then; draw is a random number.
+func (p *Picker) Counts(draw uint64) bool { return draw <= p.counted.Load() }
 
 // Sketch counts the prefixes of this replica's requests.
 func (p *Picker) Sketch() *hot.Sketch { return p.sketch }

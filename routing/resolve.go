@@ -1,5 +1,7 @@
 package routing
 
+import "github.com/warmring/warmring/routing/prefix"
+
 // Resolve finds the endpoint that a request's model field means: by name, alias
 // or adapter. With a single endpoint any other model is taken for an adapter of
 // it. The errors are ErrNoEndpoint and ErrUnknownModel.
@@ -17,14 +19,34 @@ func (e *Epoch) Resolve(name string) (endpoint, adapter string, err error) {
 }
 
 // TextLimit is how many bytes of canonical text Map reads for the endpoint; for
-// "" or an unknown name, the most that it reads for any. usual is enough where
-// every character takes one byte, most is always enough.
-func (e *Epoch) TextLimit(endpoint string) (usual, most int) {
+// "" or an unknown name, the most that it reads for any. usual is enough for most
+// requests, and Place.Short tells of the others; most is always enough. They are
+// the same where a request is counted for hot tables, which takes all of its text.
+func (e *Epoch) TextLimit(endpoint string, counted bool) (usual, most int) {
 	if t, ok := e.targets[endpoint]; ok {
-		return t.usual, t.most
+		return t.limit(counted)
 	}
 	for _, t := range e.targets {
-		usual, most = max(usual, t.usual), max(most, t.most)
+		u, m := t.limit(counted)
+		usual, most = max(usual, u), max(most, m)
 	}
 	return usual, most
+}
+
+// limit is TextLimit of the endpoint: with `auto`, as much as any request needed since the epoch began.
+func (t *target) limit(counted bool) (usual, most int) {
+	if t.adaptive && counted {
+		return t.most, t.most
+	}
+	return max(t.usual, min(int(t.deepest.Load()+1)*prefix.ChunkSize, t.most)), t.most
+}
+
+// deepen notes that a place took so many chunks to find.
+func (t *target) deepen(chunks int) {
+	for {
+		was := t.deepest.Load()
+		if int64(chunks) <= was || t.deepest.CompareAndSwap(was, int64(chunks)) {
+			return
+		}
+	}
 }

@@ -87,34 +87,45 @@ func (k *keys) top(members []int, pin uint64, n int) []int {
 // leaving sets the pin of those who leave a run midway apart from the run's own.
 const leaving = 0x72756e
 
-// walk follows a chain through a hot table. It returns the last level, how many chunks were hot, and the first that was
-// not: the pin. A chain that is hot to its end is pinned at its end. With narrow the levels' candidates are found too.
-func walk(levels map[uint64]*level, g *group, root uint64, chain []uint64, narrow bool) (last *level, depth int, pin uint64) {
+// way is where a chain leads through a hot table.
+type way struct {
+	last  *level // nil for none
+	depth int    // chunks that are hot
+	read  int    // chunks that had to be read; one more than there are where the chain's end is the pin
+	pin   uint64
+}
+
+// walk follows a chain through a hot table. The first chunk that is not hot is the pin. A chain that is hot to its end is
+// pinned at its end. With narrow the levels' candidates are found too.
+func walk(levels map[uint64]*level, g *group, root uint64, chain []uint64, narrow bool) way {
+	var last *level
+	depth := 0
 	for depth < len(chain) {
 		l, ok := levels[chain[depth]]
 		if !ok {
-			return last, depth, chain[depth]
+			return way{last, depth, depth + 1, chain[depth]}
 		}
 		if narrow {
 			l.reach(g, last)
 		}
 		last = l
 		if l.Length > 1 && (depth+l.Length > len(chain) || chain[depth+l.Length-1] != l.Last) {
-			return last, depth + 1, mix(l.First ^ leaving) // it leaves midway, as few do
+			return way{last, depth + 1, depth + l.Length, mix(l.First ^ leaving)} // it leaves midway, as few do
 		}
 		depth += max(1, l.Length)
 	}
 	if len(chain) == 0 {
-		return nil, 0, root
+		return way{pin: root}
 	}
-	return last, depth, mix(chain[len(chain)-1])
+	return way{last, depth, len(chain) + 1, mix(chain[len(chain)-1])}
 }
 
 // pinned finds the pin of a request: by the hot table, or, until there is one, at the start of the text.
-func (e *Epoch) pinned(pl *Place, r *Request, text *prefix.Text) {
+func (e *Epoch) pinned(t *target, pl *Place, r *Request, text *prefix.Text) {
 	g := pl.group
 	if g.form == fixed {
 		pl.pin = prefix.Fixed(pl.root, text, g.policy.PrefixLength)
+		pl.short = !prefix.Enough(text, g.policy.PrefixLength)
 		return
 	}
 	if g.form != auto {
@@ -128,12 +139,15 @@ func (e *Epoch) pinned(pl *Place, r *Request, text *prefix.Text) {
 		pl.pin, pl.before = pl.start, pl.start
 		return
 	}
-	var depth int
-	pl.level, depth, pl.pin = walk(e.levels, g, pl.root, r.Chain, true)
-	pl.hot = prefix.Length(text, depth)
-	pl.before = pl.pin
+	now := walk(e.levels, g, pl.root, r.Chain, true)
+	pl.level, pl.pin, pl.before = now.last, now.pin, now.pin
+	pl.hot = prefix.Length(text, now.depth)
 	if e.before != nil {
-		_, _, pl.before = walk(e.before, g, pl.root, r.Chain, false)
+		before := walk(e.before, g, pl.root, r.Chain, false)
+		pl.before, now.read = before.pin, max(now.read, before.read)
+	}
+	if pl.short = text.Cut && now.read >= len(r.Chain); !pl.short { // the last chunk of a text that was cut is not whole
+		t.deepen(min(now.read, len(r.Chain)))
 	}
 }
 

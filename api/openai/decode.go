@@ -24,7 +24,7 @@ func Decode(k Kind, limit int, body []byte) (*Request, error) {
 		return nil, d.err
 	}
 	limit = min(max(limit, 1), prefix.MaxText)
-	d.req.Text = prefix.Text{Bytes: d.out[:min(len(d.out), limit)], Ends: d.ends, FirstUser: d.firstUser}
+	d.req.Text = prefix.Text{Bytes: d.out[:min(len(d.out), limit)], Ends: d.ends, FirstUser: d.firstUser, Cut: len(d.out) > limit}
 	t := &d.req.Text
 	t.Ends = slices.DeleteFunc(t.Ends, func(end int) bool { return end > limit })
 	if t.FirstUser > limit {

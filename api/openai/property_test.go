@@ -156,6 +156,9 @@ func FuzzScan(f *testing.F) {
 		}
 		if err == nil && !s.Odd() {
 			n := min(len(got.Text.Bytes), max(1, int(limit)))
+			if short.Text.Cut != (len(got.Text.Bytes) > n || got.Text.Cut) {
+				t.Fatalf("limit %d of %d bytes: cut %v", limit, len(got.Text.Bytes), short.Text.Cut)
+			}
 			if !bytes.Equal(short.Text.Bytes, got.Text.Bytes[:n]) {
 				t.Fatalf("limit %d: %q is not the beginning of %q", limit, short.Text.Bytes, got.Text.Bytes)
 			}

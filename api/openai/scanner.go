@@ -163,8 +163,7 @@ func (s *Scanner) Partial() *Request {
 	s.req.Model = intern(s.req.Model, s.complete(toModel, s.model))
 	s.req.Tenant = intern(s.req.Tenant, tenant)
 	s.req.Stream = s.stream
-	t := &s.req.Text
-	t.Bytes, t.Ends, t.FirstUser = s.text.text(s.limit)
+	s.text.text(&s.req.Text, s.limit)
 	return &s.req
 }
 

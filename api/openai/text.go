@@ -1,5 +1,7 @@
 package openai
 
+import "github.com/warmring/warmring/routing/prefix"
+
 // Framing. No byte of it occurs in UTF-8, so nothing in a request can look
 // like it.
 const (
@@ -204,15 +206,14 @@ func (b *builder) role() []byte {
 	return nil
 }
 
-// text ends all frames and returns the text, the ends and the end of the first
-// user message, all up to limit.
-func (b *builder) text(limit int) (text []byte, ends []int, firstUser int) {
+// text ends all frames and puts the text, up to limit, into t.
+func (b *builder) text(t *prefix.Text, limit int) {
 	for b.depth > 1 {
 		b.pop()
 	}
 	b.endSegment()
 	top := b.frame()
-	text, ends, firstUser = b.buf, b.ends, b.firstUser
+	text, ends, firstUser := b.buf, b.ends, b.firstUser
 	if top.shuffled {
 		text, ends, firstUser = b.assemble(sorted(top))
 	}
@@ -222,7 +223,7 @@ func (b *builder) text(limit int) (text []byte, ends []int, firstUser int) {
 	if firstUser > limit {
 		firstUser = 0
 	}
-	return text[:min(len(text), limit)], ends, firstUser
+	*t = prefix.Text{Bytes: text[:min(len(text), limit)], Ends: ends, FirstUser: firstUser, Cut: len(text) > limit}
 }
 
 // assemble copies the segments of the body in order, and moves the ends along.

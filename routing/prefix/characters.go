@@ -26,6 +26,20 @@ func characters(p []byte, n int) int {
 	return i
 }
 
+// count returns how many characters start in p.
+func count(p []byte) int {
+	n := 0
+	for ; len(p) >= 8; p = p[8:] {
+		n += starts(binary.LittleEndian.Uint64(p))
+	}
+	for _, b := range p {
+		if b&0xC0 != 0x80 {
+			n++
+		}
+	}
+	return n
+}
+
 // starts counts the bytes of a word at which a character starts: those whose
 // top bit is clear or whose next bit is set.
 func starts(word uint64) int {

@@ -12,6 +12,7 @@ package prefix
 
 import (
 	"encoding/binary"
+	"unicode/utf8"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -38,6 +39,8 @@ type Text struct {
 	// FirstUser is the offset just behind the first user message; 0 when
 	// there is none, or it is not complete within Bytes.
 	FirstUser int
+	// Cut says that the text goes on behind Bytes.
+	Cut bool
 	// Raw says that Bytes are the bytes of a body of unknown format, where a
 	// character is a byte.
 	Raw bool
@@ -106,6 +109,19 @@ func Fixed(root uint64, t *Text, n int) uint64 {
 		end = characters(t.Bytes, n)
 	}
 	return hash(root, t.Bytes[:end])
+}
+
+// Enough reports whether Fixed of n characters is that of the uncut text.
+func Enough(t *Text, n int) bool {
+	switch size := len(t.Bytes); {
+	case !t.Cut || size >= n*utf8.UTFMax:
+		return true
+	case size < n || t.Raw:
+		return size >= n
+	default:
+		got := count(t.Bytes)
+		return got > n || got == n && t.Bytes[size-1] < utf8.RuneSelf // or the last one may be cut
+	}
 }
 
 // Start returns the key of the text up to the end of the first user message,

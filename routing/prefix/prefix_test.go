@@ -147,6 +147,24 @@ func TestFixedCutsAtCharacters(t *testing.T) {
 	})
 }
 
+// Enough is true of nothing that more text would change, and of what was cut behind as many bytes where all are ASCII.
+func TestEnough(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		text := []byte(rapid.StringOfN(rapid.RuneFrom([]rune("aé漢😀")), 0, 60, -1).Draw(rt, "text"))
+		n, size := rapid.IntRange(1, 70).Draw(rt, "n"), rapid.IntRange(0, len(text)).Draw(rt, "size")
+		raw := rapid.Bool().Draw(rt, "raw")
+		cut := &Text{Bytes: text[:size], Cut: size < len(text), Raw: raw}
+		same := Fixed(1, cut, n) == Fixed(1, &Text{Bytes: text, Raw: raw}, n)
+		if Enough(cut, n) && !same {
+			rt.Fatal("not enough")
+		}
+		ascii := &Text{Bytes: bytes.Repeat([]byte{'a'}, n), Cut: true}
+		if !Enough(ascii, n) || Enough(&Text{Bytes: ascii.Bytes[1:], Cut: true}, n) {
+			rt.Fatal("bytes are characters")
+		}
+	})
+}
+
 func TestFixedCountsFramingAndRawBytes(t *testing.T) {
 	framed := []byte("\xffMé\xfe")
 	for n, want := range []int{0, 1, 2, 4, 5, 5} {

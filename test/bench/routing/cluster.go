@@ -215,7 +215,7 @@ func (c *cluster) tables(from, to time.Duration) *float64 {
 
 // place maps a prompt in an epoch. It holds until the next call.
 func (c *cluster) place(e *routing.Epoch, t *workload.Turn) routing.Place {
-	_, most := e.TextLimit(endpoint)
+	_, most := e.TextLimit(endpoint, true)
 	t.Text(&c.text, most)
 	request := routing.Request{Endpoint: endpoint, Text: &c.text, Size: t.Size(), Chain: c.chain}
 	pl, err := e.Map(&request)
