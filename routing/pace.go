@@ -165,19 +165,20 @@ func (q *queue) remove(l *Lease) {
 	l.queue, l.prev, l.next = nil, nil, nil
 }
 
-// rate is a decayed count of events in about ten seconds.
+// rate is a decayed count of the events in about a window.
 type rate struct {
-	count float64
-	at    time.Duration
+	window time.Duration
+	count  float64
+	at     time.Duration
 }
 
-const rateWindow = 10 * time.Second
-
 func (r *rate) add(now time.Duration) {
-	r.count = r.perSecond(now)*rateWindow.Seconds() + 1
+	r.count = r.decayed(now) + 1
 	r.at = now
 }
 
-func (r *rate) perSecond(now time.Duration) float64 {
-	return r.count * math.Exp(-float64(now-r.at)/float64(rateWindow)) / rateWindow.Seconds()
+func (r *rate) perSecond(now time.Duration) float64 { return r.decayed(now) / r.window.Seconds() }
+
+func (r *rate) decayed(now time.Duration) float64 {
+	return r.count * math.Exp(-float64(now-r.at)/float64(r.window))
 }

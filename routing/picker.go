@@ -38,7 +38,8 @@ type Picker struct {
 	synced    bool               // all other replicas' placements arrive
 	others    int                // replicas beside this one
 	age       time.Duration      // of what is known of the others
-	rate      rate               // of own picks
+	rate      rate               // of own picks with `auto`
+	burst     rate               // the same, of a shorter time
 	fleet     uint32             // counts epochs
 	decisions uint64
 	latest    time.Duration // of the decisions with `auto`
@@ -66,7 +67,7 @@ func NewPicker(cfg PickerConfig) *Picker {
 	}
 	p := &Picker{
 		cfg: cfg, loads: map[identity]*load{}, lessons: map[string]*lesson{}, capacity: map[string]int{}, origins: map[string]*origin{},
-		synced: true, sketch: hot.NewSketch(leastCounters),
+		synced: true, rate: rate{window: 10 * time.Second}, burst: rate{window: time.Second}, sketch: hot.NewSketch(leastCounters),
 	}
 	p.directory.init(leastPins)
 	p.counted.Store(math.MaxUint64)

@@ -102,7 +102,7 @@ func (p *Picker) place(l *Lease, c *choice, i int) {
 		ld.waiting.add(l)
 	}
 	p.rate.add(c.now)
-	p.sample()
+	p.sample(c.now)
 	p.write(ld, l.pin, prompt, l.writes)
 }
 
@@ -290,13 +290,14 @@ func (p *Picker) Count(pl *Place, l *Lease) {
 const countedPerBackend, leastCounted = 32, 256
 
 // sample sets the share of the requests that are counted.
-func (p *Picker) sample() {
-	most, now := max(leastCounted, countedPerBackend*float64(len(p.named))), p.rate.count/rateWindow.Seconds()
-	if now <= most {
+func (p *Picker) sample(now time.Duration) {
+	p.burst.add(now)
+	share := max(leastCounted, countedPerBackend*float64(len(p.named))) / p.burst.perSecond(now)
+	if share >= 1 {
 		p.counted.Store(math.MaxUint64)
 		return
 	}
-	p.counted.Store(uint64(most / now * math.MaxUint64))
+	p.counted.Store(uint64(share * math.MaxUint64))
 }
 
 // Counts reports whether a request is to be counted, of which all text is needed then; draw is a random number.
