@@ -285,14 +285,15 @@ func (p *Picker) Count(pl *Place, l *Lease) {
 	}
 }
 
-// countedPerBackend and leastCounted are how many requests a second are counted at most: more would teach nothing, and with
-// long prompts counting them takes longer than all else.
-const countedPerBackend, leastCounted = 32, 256
+// countedPerBackend is how many requests a second and backend are counted at most. A prefix that needs a second server has
+// then more than a hundred visits in what the sketch remembers, and more would teach nothing; but counting a long prompt
+// costs more than placing it.
+const countedPerBackend = 32
 
 // sample sets the share of the requests that are counted.
 func (p *Picker) sample(now time.Duration) {
 	p.burst.add(now)
-	share := max(leastCounted, countedPerBackend*float64(len(p.named))) / p.burst.perSecond(now)
+	share := countedPerBackend * float64(max(2, len(p.named))) / p.burst.perSecond(now)
 	if share >= 1 {
 		p.counted.Store(math.MaxUint64)
 		return
