@@ -13,7 +13,7 @@ trap 'rm -rf "$dir"' EXIT
 go test -c -o "$dir/sim.test" .
 
 for ((i = 0; i < shards; i++)); do
-  GOMAXPROCS=1 GOGC=400 SIM_SEEDS=$each SIM_BASE=$((base + i * each)) \
+  GOMAXPROCS=1 SIM_SEEDS=$each SIM_BASE=$((base + i * each)) \
     "$dir/sim.test" -test.timeout 24h >"$dir/$i.txt" 2>&1 &
   pids[i]=$!
 done
