@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/warmring/warmring/routing/prefix"
 )
 
