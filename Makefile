@@ -6,6 +6,8 @@ LINT    := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.1
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS := -X main.version=$(VERSION)
 FUZZ    ?= 5s
+# Without vet, which has a target of its own, and without what a debugger needs: both take long for so many binaries.
+RACE    := $(GO) test -race -vet=off -ldflags=-w -timeout 30m
 
 .DEFAULT_GOAL := help
 
@@ -27,8 +29,8 @@ test: ## run the tests (Go is all they need)
 
 .PHONY: race
 race: ## run the tests with the race detector
-	$(GO) test -race -timeout 30m $$($(GO) list ./... | grep -v /test/sim$$)
-	SIM_SEEDS=2 $(GO) test -race -timeout 30m -run 'RandomFaults|LeaderIsLost|Counts|Rolling|Lease|Planted' ./test/sim
+	$(RACE) $$($(GO) list ./... | grep -v /test/sim$$)
+	SIM_SEEDS=2 $(RACE) -run 'RandomFaults|LeaderIsLost|Counts|Rolling|Lease|Planted' ./test/sim
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target for a short time (FUZZ=5s)
