@@ -27,25 +27,34 @@ func (p *pulse) enter() {
 // beat says that virtual time moves.
 func (p *pulse) beat() { p.beats.Add(1) }
 
+// looks is how many times a watchdog looks in the time of its patience. A machine that stands still for all of that time
+// takes one of them.
+const looks = 10
+
 // watch calls stuck with the culprits' stacks whenever there was no beat for that long in real time, until stop is called.
 // It must be called outside of the bubble.
 func (p *pulse) watch(patience time.Duration, stuck func(string)) (stop func()) {
 	done := make(chan struct{})
 	var watching sync.WaitGroup
 	watching.Go(func() {
-		tick := time.NewTicker(patience)
+		tick := time.NewTicker(patience / looks)
 		defer tick.Stop()
+		still := 0
 		for last := int64(-1); ; {
 			select {
 			case <-done:
 				return
 			case <-tick.C:
 			}
-			now := p.beats.Load()
-			if name := p.bubble.Load(); name != nil && now == last {
-				stuck(culprits(allStacks(), *name))
+			still++
+			now, name := p.beats.Load(), p.bubble.Load()
+			if name == nil || now != last {
+				still, last = 0, now
 			}
-			last = now
+			if still == looks {
+				stuck(culprits(allStacks(), *name))
+				still = 0
+			}
 		}
 	})
 	return func() { close(done); watching.Wait() }
