@@ -77,6 +77,34 @@ func TestQueryReachesTheServer(t *testing.T) {
 	}
 }
 
+// speaking is a client of one version of HTTP, in clear text.
+func speaking(http2 bool) *http.Transport {
+	var p http.Protocols
+	p.SetHTTP1(!http2)
+	p.SetUnencryptedHTTP2(http2)
+	return &http.Transport{Protocols: &p, DialContext: new(net.Dialer).DialContext}
+}
+
+// HTTP/2 has no request line that a space would break, but a backend has.
+func TestSpaceInQuery(t *testing.T) {
+	e := newEdge(t, fleet(t, []string{"llama"}, modelServer(t, echo)), nil)
+	transport := speaking(true)
+	defer transport.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, e.url+"/v1/chat/completions", strings.NewReader(hello))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.URL.RawQuery = "a b"
+	res, err := transport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	if rec := e.record(t); res.StatusCode != http.StatusBadRequest || rec.Code != "bad_request" || rec.Attempts != 0 {
+		t.Errorf("%d %+v", res.StatusCode, rec)
+	}
+}
+
 // Events pass one by one: each is with the client before the server goes on.
 func TestEventsAreFlushed(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
@@ -89,10 +117,7 @@ func TestEventsAreFlushed(t *testing.T) {
 				<-next
 			}
 		})), nil)
-		var p http.Protocols
-		p.SetHTTP1(!http2)
-		p.SetUnencryptedHTTP2(http2)
-		transport := &http.Transport{Protocols: &p, DialContext: new(net.Dialer).DialContext}
+		transport := speaking(http2)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url+"/v1/chat/completions", strings.NewReader(hello))
 		if err != nil {

@@ -66,6 +66,7 @@ func conditions() []condition {
 		{is: sentinel(errTooLarge), openai: reply{413, invalid, "request_too_large"}, aws: reply{400, "", validation}},
 		{is: sentinel(errBodyTimeout), openai: reply{408, invalid, "request_timeout"}, aws: reply{408, "", validation}},
 		{is: sentinel(errBodyFraming), openai: reply{400, invalid, "bad_request"}, aws: reply{400, "", validation}},
+		{is: sentinel(proxy.ErrTarget), openai: reply{400, invalid, "bad_request"}, aws: reply{400, "", validation}},
 		{is: sentinel(errEncoding), openai: reply{415, invalid, "unsupported_encoding"}, aws: reply{415, "", validation}},
 		{is: is[*openai.FieldError], openai: reply{400, invalid, "invalid_body"}, aws: reply{400, "", validation}},
 		{is: is[*sagemaker.ValidationError], openai: reply{400, invalid, "validation_error"}, aws: reply{400, "", validation}},

@@ -128,7 +128,7 @@ func TestNotReady(t *testing.T) {
 func TestTable(t *testing.T) {
 	a := &API{table: conditions()}
 	samples := []error{
-		proxy.ErrClientGone, errTooLarge, errBodyTimeout, errBodyFraming, errEncoding, &openai.FieldError{}, &sagemaker.ValidationError{},
+		proxy.ErrClientGone, errTooLarge, errBodyTimeout, errBodyFraming, proxy.ErrTarget, errEncoding, &openai.FieldError{}, &sagemaker.ValidationError{},
 		errModelNeeded, routing.ErrUnknownModel, routing.ErrUnknownEndpoint, routing.ErrUnknownVariant, errComponent, errKey, errRoute,
 		errOperation, errMethod, routing.ErrSaturated, errBuffers, routing.ErrNoBackend, routing.ErrNoEndpoint, errNotReady,
 		&proxy.UpstreamError{Kind: proxy.Timeout}, &proxy.UpstreamError{Kind: proxy.Reset}, errPanic,

@@ -20,6 +20,8 @@ var (
 	ErrQueueTimeout = fmt.Errorf("%w: no slot became free in time", routing.ErrSaturated)
 	// ErrBody wraps what went wrong with reading the client's body.
 	ErrBody = errors.New("reading the request body")
+	// ErrTarget says that the path or query cannot stand in a request line.
+	ErrTarget = errors.New("the path or query cannot be sent as it is: escape spaces and control characters")
 
 	errHeadTooLarge = errors.New("response head is too large")
 	errUpgrade      = errors.New("backend switched protocols unasked")

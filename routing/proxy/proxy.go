@@ -78,8 +78,8 @@ func (p *Proxy) Queued() int { return p.queue.length() }
 
 // Serve sends r to a backend and its answer to a. Until it has called a.Begin
 // it may try other backends, and it returns an error only if it never did:
-// ErrClientGone, ErrQueueFull, ErrQueueTimeout, routing.ErrNoBackend, ErrBody
-// or an *UpstreamError. What goes wrong later is told by a.End and by
+// ErrClientGone, ErrQueueFull, ErrQueueTimeout, routing.ErrNoBackend, ErrBody,
+// ErrTarget or an *UpstreamError. What goes wrong later is told by a.End and by
 // Result.Broken.
 func (p *Proxy) Serve(ctx context.Context, r *Request, a Answer) (Result, error) {
 	c := p.calls.Get().(*call)
@@ -125,6 +125,9 @@ func (c *call) free() {
 
 // run is the loop over attempts.
 func (c *call) run(ctx context.Context, a Answer) error {
+	if err := checkTarget(c.r); err != nil {
+		return err // before a backend could be blamed for it
+	}
 	if err := c.reserve(ctx); err != nil {
 		return err
 	}

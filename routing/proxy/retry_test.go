@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/warmring/warmring/routing"
 )
@@ -37,6 +38,25 @@ func TestNoBackendAlive(t *testing.T) {
 	r := newRig(t, []*backend{gone})
 	_, _, err := r.serve(t.Context(), "x")
 	wantKind(t, err, Refused)
+	r.atRest()
+}
+
+// What no request line can hold is the client's doing, and no backend's.
+func TestTargetIsNobodysFault(t *testing.T) {
+	b := serveScript(t, ok)
+	r := newRig(t, []*backend{b, b})
+	for _, path := range []string{"/v1/x?a b", "/v1/x?a\x7f", "", "v1"} {
+		req := r.request("x")
+		req.Path = path
+		if _, err := r.Serve(t.Context(), req, &answer{}); !errors.Is(err, ErrTarget) {
+			t.Errorf("%q: %v", path, err)
+		}
+	}
+	for _, l := range r.picker.Snapshot(time.Now()) {
+		if l.Picks != 0 || b.count() != 0 {
+			t.Errorf("backend %s was picked %d times", l.Backend.ID, l.Picks)
+		}
+	}
 	r.atRest()
 }
 

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -119,14 +118,15 @@ func (b *Body) length() int64 {
 	return b.Size
 }
 
-// checkTarget refuses a request line that could be read as something else.
+// checkTarget refuses what would make a request line that could be read as
+// something else. Over HTTP/2, clients can send it.
 func checkTarget(r *Request) error {
 	if !strings.HasPrefix(r.Path, "/") {
-		return fmt.Errorf("path %q does not begin with /", r.Path)
+		return ErrTarget
 	}
 	for i := range len(r.Path) {
 		if c := r.Path[i]; c <= ' ' || c == 0x7f {
-			return errors.New("path holds a space or a control character")
+			return ErrTarget
 		}
 	}
 	return nil
@@ -135,9 +135,6 @@ func checkTarget(r *Request) error {
 // send writes the request: head and first bytes of the body in one write, then
 // the rest as it arrives from the client.
 func (c *call) send(ctx context.Context, cn *conn, more extra) error {
-	if err := checkTarget(c.r); err != nil {
-		return err
-	}
 	// One deadline for sending what is there and for the first byte of the
 	// answer: two would cost as much as choosing the backend.
 	if err := cn.within(c.cfg.Timeouts.FirstByte); err != nil {
