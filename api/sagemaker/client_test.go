@@ -127,10 +127,15 @@ func TestInvoke(t *testing.T) {
 	}
 }
 
-// A body that is not JSON keeps what its client calls it.
+// A body that is not JSON keeps what its client calls it, and an answer what its
+// server does.
 func TestContentType(t *testing.T) {
 	var seen string
-	url := router(t, func(_ http.ResponseWriter, r *http.Request) { seen = r.Header.Get("Content-Type") })
+	url := router(t, func(w http.ResponseWriter, r *http.Request) {
+		seen = r.Header.Get("Content-Type")
+		w.Header()["Content-Type"] = nil
+		_, _ = io.WriteString(w, `{"a":1}`)
+	})
 	for _, c := range []struct{ given, body, want string }{
 		{"", " \n[1]", "application/json"},
 		{"application/octet-stream", "{}", "application/json"},
@@ -142,8 +147,12 @@ func TestContentType(t *testing.T) {
 		if c.given != "" {
 			in.ContentType = &c.given
 		}
-		if _, err := anonymous(url).InvokeEndpoint(t.Context(), in); err != nil || seen != c.want {
-			t.Errorf("%q with %q arrived as %q, %v", c.body, c.given, seen, err)
+		out, err := anonymous(url).InvokeEndpoint(t.Context(), in)
+		if err != nil || seen != c.want {
+			t.Fatalf("%q with %q arrived as %q, %v", c.body, c.given, seen, err)
+		}
+		if out.ContentType != nil {
+			t.Errorf("the answer became %q", *out.ContentType)
 		}
 	}
 }

@@ -34,6 +34,9 @@ func (a *Invocation) Begin(r *proxy.Reply) error {
 	}
 	h := a.w.Header()
 	maps.Copy(h, r.Header)
+	if _, ok := h["Content-Type"]; !ok {
+		h["Content-Type"] = nil // or net/http would guess one
+	}
 	if r.ContentLength >= 0 {
 		h.Set("Content-Length", strconv.FormatInt(r.ContentLength, 10))
 	}
