@@ -251,8 +251,8 @@ func TestForwardOther(t *testing.T) {
 		t.Errorf("an unknown operation: %d", res.StatusCode)
 	}
 	two := newEdge(t, fleet(t, []string{"llama", "other"}, urls), func(c *Config, _ *Deps) { c.ForwardOther = true })
-	if res := two.do(t, "POST", "/tokenize", "body"); res.StatusCode != http.StatusBadRequest {
-		t.Errorf("with two endpoints: %d", res.StatusCode)
+	if res := two.do(t, "POST", "/tokenize", `{"model":"other"}`); res.StatusCode != http.StatusBadRequest || !strings.Contains(res.body, "/endpoints/{name}/openai") || strings.Contains(res.body, "`model`") {
+		t.Errorf("with two endpoints: %d %s", res.StatusCode, res.body)
 	}
 }
 

@@ -23,6 +23,7 @@ var (
 	errEncoding    = errors.New("the request has a Content-Encoding: send the body without compression")
 	errBuffers     = errors.New("too much is buffered for requests whose `model` comes late: put it first in the body, or name the endpoint in the URL")
 	errModelNeeded = errors.New("there are several endpoints: name one of them, an alias or an adapter in `model`, or use /endpoints/{name}/openai/v1")
+	errInURL       = errors.New("there are several endpoints, and on this route only the URL says which: put /endpoints/{name}/openai before the path")
 	errComponent   = errors.New("the endpoint has no such inference component")
 	errOperation   = errors.New("this operation is not available in this version")
 	errPanic       = errors.New("internal error")
@@ -71,6 +72,7 @@ func conditions() []condition {
 		{is: is[*openai.FieldError], openai: reply{400, invalid, "invalid_body"}, aws: reply{400, "", validation}},
 		{is: is[*sagemaker.ValidationError], openai: reply{400, invalid, "validation_error"}, aws: reply{400, "", validation}},
 		{is: sentinel(errModelNeeded), openai: reply{400, invalid, "model_required"}, aws: reply{400, "", validation}},
+		{is: sentinel(errInURL), openai: reply{400, invalid, "endpoint_required"}, aws: reply{400, "", validation}},
 		{is: sentinel(routing.ErrUnknownModel), openai: reply{404, invalid, "model_not_found"}, aws: reply{400, "", validation}},
 		{is: sentinel(routing.ErrUnknownEndpoint), openai: reply{400, invalid, "validation_error"}, aws: reply{400, "", validation}},
 		{is: sentinel(routing.ErrUnknownVariant), openai: reply{400, invalid, "validation_error"}, aws: reply{400, "", validation}},

@@ -77,7 +77,7 @@ func TestRequestErrors(t *testing.T) {
 		{chat, `{"messages":[]}`, nil, 400, "several endpoints"},
 		{chat, `{"model":"llama","messages":"x"}`, nil, 400, `"param":"messages"`},
 		{chat, hello, []string{"X-Amzn-SageMaker-Prefix-Aware-Id", " "}, 400, "X-Amzn-Sagemaker-Prefix-Aware-Id"},
-		{chat, hello, []string{"X-Amzn-SageMaker-Target-Variant", "green"}, 400, "unknown variant"},
+		{chat, hello, []string{"X-Amzn-SageMaker-Target-Variant", "green"}, 400, `unknown variant: \"green\"`},
 		{"/endpoints/nobody/openai/v1/chat/completions", hello, nil, 400, `{"error":{"message":"Endpoint nobody of account 000000000000 not found.","type":"invalid_request_error","param":null,"code":"validation_error"}}`},
 		{"/endpoints/llama/inference-components/x/openai/v1/chat/completions", hello, nil, 400, "no such inference component: x"},
 		{"/endpoints/llama/inference-components/other-lora/openai/v1/chat/completions", hello, nil, 400, "no such inference component"},
@@ -129,7 +129,7 @@ func TestTable(t *testing.T) {
 	a := &API{table: conditions()}
 	samples := []error{
 		proxy.ErrClientGone, errTooLarge, errBodyTimeout, errBodyFraming, proxy.ErrTarget, errEncoding, &openai.FieldError{}, &sagemaker.ValidationError{},
-		errModelNeeded, routing.ErrUnknownModel, routing.ErrUnknownEndpoint, routing.ErrUnknownVariant, errComponent, errKey, errRoute,
+		errModelNeeded, errInURL, routing.ErrUnknownModel, routing.ErrUnknownEndpoint, routing.ErrUnknownVariant, errComponent, errKey, errRoute,
 		errOperation, errMethod, routing.ErrSaturated, errBuffers, routing.ErrNoBackend, routing.ErrNoEndpoint, errNotReady,
 		&proxy.UpstreamError{Kind: proxy.Timeout}, &proxy.UpstreamError{Kind: proxy.Reset}, errPanic,
 	}

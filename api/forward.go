@@ -3,6 +3,7 @@ package api
 import (
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/warmring/warmring/api/openai"
@@ -57,7 +58,7 @@ func (x *exchange) check() error {
 	if x.r.ContentLength > x.body.limit {
 		return errTooLarge
 	}
-	if encoding := h.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+	if encoding := h.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
 		return errEncoding
 	}
 	name := x.route.endpoint

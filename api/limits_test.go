@@ -250,8 +250,10 @@ func TestCompressedBody(t *testing.T) {
 	if res := e.do(t, "POST", "/v1/chat/completions", hello, "Content-Encoding", "gzip"); res.StatusCode != http.StatusUnsupportedMediaType || !strings.Contains(res.body, "Content-Encoding") {
 		t.Errorf("gzip: %d %s", res.StatusCode, res.body)
 	}
-	if res := e.do(t, "POST", "/v1/chat/completions", hello, "Content-Encoding", "identity"); res.StatusCode != http.StatusOK {
-		t.Errorf("identity: %d %s", res.StatusCode, res.body)
+	for _, coding := range []string{"identity", "Identity"} {
+		if res := e.do(t, "POST", "/v1/chat/completions", hello, "Content-Encoding", coding); res.StatusCode != http.StatusOK {
+			t.Errorf("%s: %d %s", coding, res.StatusCode, res.body)
+		}
 	}
 }
 

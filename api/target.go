@@ -37,7 +37,7 @@ func (q *query) target(e *routing.Epoch) (routing.Request, error) {
 	endpoint, adapter, err := e.Resolve(q.scanned.Model)
 	if q.endpoint == "" {
 		if err != nil {
-			return m, unknownModel(q.scanned.Model, err)
+			return m, q.unknown(err)
 		}
 		m.Endpoint, m.Adapter = endpoint, adapter
 		return m, nil
@@ -63,11 +63,17 @@ func begun(e *routing.Epoch) error {
 	return nil
 }
 
-func unknownModel(name string, err error) error {
-	if name == "" && errors.Is(err, routing.ErrUnknownModel) {
+// unknown says what would be right where no endpoint was found.
+func (q *query) unknown(err error) error {
+	name := q.scanned.Model
+	switch {
+	case name != "" || !errors.Is(err, routing.ErrUnknownModel):
+		return fmt.Errorf("%w: %q", err, fmt.Sprintf("%.128s", name))
+	case q.scanned.Text.Raw: // nobody looked for a model
+		return errInURL
+	default:
 		return errModelNeeded
 	}
-	return fmt.Errorf("%w: %q", err, fmt.Sprintf("%.128s", name))
 }
 
 func hasAdapter(e *routing.Epoch, endpoint, adapter string) bool {

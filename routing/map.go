@@ -2,6 +2,7 @@ package routing
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/warmring/warmring/routing/prefix"
@@ -59,7 +60,7 @@ type Place struct {
 func (e *Epoch) Map(r *Request) (Place, error) {
 	t, ok := e.targets[r.Endpoint]
 	if !ok {
-		return Place{}, ErrUnknownEndpoint
+		return Place{}, fmt.Errorf("%w: %.64q", ErrUnknownEndpoint, r.Endpoint)
 	}
 	text := r.Text
 	if text == nil {
@@ -67,7 +68,7 @@ func (e *Epoch) Map(r *Request) (Place, error) {
 	}
 	g := e.variant(t, r, text)
 	if g == nil {
-		return Place{}, ErrUnknownVariant
+		return Place{}, fmt.Errorf("%w: %.64q", ErrUnknownVariant, r.Variant)
 	}
 	pl := Place{
 		epoch: e, group: g, root: prefix.Root(g.root, r.Adapter, r.Tenant), size: max(r.Size, len(text.Bytes)), unary: r.Unary,
