@@ -116,7 +116,7 @@ func (k Kind) promptField(key []byte) field {
 		}
 	case "input":
 		if k == Embeddings {
-			return field{"input", prompts, promptRank, 0}
+			return field{"input", documents, promptRank, 0} // objects are SGLang's, with text and image
 		}
 	case "messages": // vLLM's alternative to input
 		if k == Embeddings {

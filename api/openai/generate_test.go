@@ -222,7 +222,7 @@ func (g source) fields(k Kind) object {
 	case Completions:
 		must = object{{"prompt", g.prompts(false)}}
 	case Embeddings:
-		must = object{{"input", g.prompts(false)}}
+		must = object{{"input", g.prompts(true)}}
 	case Rerank:
 		o = append(o, pair{"query", g.prompts(true)}, pair{"documents", g.prompts(true)})
 	case Score:

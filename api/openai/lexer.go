@@ -2,6 +2,13 @@ package openai
 
 import "fmt"
 
+// byteOrderMark is what some editors and shells begin every text with. It is
+// passed over, as engines do (RFC 8259 section 8.1).
+const byteOrderMark = "\ufeff"
+
+// inMark: c may be byte i of a byte order mark.
+func inMark(i int, c byte) bool { return i < len(byteOrderMark) && c == byteOrderMark[i] }
+
 // maxDepth is how deep objects and arrays may nest in a body.
 const maxDepth = 128
 
@@ -58,6 +65,9 @@ type lexer struct {
 func (l *lexer) feed(p []byte) {
 	l.off += len(l.in)
 	l.in, l.pos = p, 0
+	for l.state == start && l.pos < len(p) && inMark(l.off+l.pos, p[l.pos]) {
+		l.pos++
+	}
 }
 
 // next reads up to and including the next token; of a literal, nothing.

@@ -120,6 +120,7 @@ func FuzzScan(f *testing.F) {
 		`{"query":"q","documents":[{"text":"x"},"y"]}`,
 		`{"text_1":"a","text_2":[1,2]}`,
 		`{"system":[{"text":"s"}],"messages":[{"content":[{"type":"tool_result","content":[{"text":"r"}]}]}]}`,
+		"\ufeff{\"input\":[{\"text\":\"t\"}]}",
 		"{\"messages\":[{\"content\":\"\xff\"},{\"content\":\"\\ud800\"}],\"model\":\"\\u0000\"}",
 	} {
 		f.Add(uint8(i), []byte(body), uint16(3), uint16(20))

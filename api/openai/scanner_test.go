@@ -89,7 +89,9 @@ func TestCanonicalText(t *testing.T) {
 		{Completions, `{"prompt":[[1],[22,3]]}`, "~I1,~I22,3,", []int{4, 11}, 0},
 		{Completions, `{"prompt":[]}`, "", nil, 0},
 		{Completions, `{"prompt":null,"prompt_embeds":"AAAA"}`, "~E'AAAA'", nil, 0},
+		{Completions, "\ufeff" + `{"prompt":"Once"}`, "~POnce", []int{6}, 0},
 		{Embeddings, `{"input":["a"]}`, "~Pa", []int{3}, 0},
+		{Embeddings, `{"input":[{"text":"a","image":"b"},{"text":"c"}]}`, "~P{'text''a''image''b'}~P{'text''c'}", []int{23, 36}, 0},
 		{Embeddings, `{"messages":[{"role":"user","content":"a"}]}`, "~M~ruser~ca", []int{11}, 11},
 		{Rerank, `{"documents":["d",{"text":"e"}],"query":"q"}`, "~Q~Pq~D~Pd~P{'text''e'}", []int{5, 10, 23}, 0},
 		{Score, `{"text_1":"a","text_2":["b","c"]}`, "~Q~Pa~D~Pb~Pc", []int{5, 10, 13}, 0},
@@ -166,7 +168,9 @@ func TestBadBodies(t *testing.T) {
 		{Chat, `  `, "", "must be a JSON object"},
 		{Chat, `[]`, "", "must be a JSON object"},
 		{Chat, `"x"`, "", "must be a JSON object"},
-		{Chat, "\xef\xbb\xbf{}", "", "must be a JSON object"},
+		{Chat, "\xef\xbb\xbf", "", "must be a JSON object"},
+		{Chat, "\xef\xbb\xbf\xef\xbb\xbf{}", "", "must be a JSON object"},
+		{Chat, " \xef\xbb\xbf{}", "", "must be a JSON object"},
 		{Chat, `{"messages":[]`, "messages", "ends early"},
 		{Chat, `{"messages":[]} x`, "messages", "nothing more"},
 		{Chat, `{"messages":[]}{}`, "messages", "nothing more"},
@@ -223,7 +227,7 @@ func TestBadBodies(t *testing.T) {
 		{Completions, `{"prompt":["a",1]}`, "prompt", "not a number"},
 		{Completions, `{"prompt":[["a"]]}`, "prompt", "not a string"},
 		{Completions, `{"prompt":[null]}`, "prompt", "not null"},
-		{Embeddings, `{"input":[{}]}`, "input", "not an object"},
+		{Embeddings, `{"input":[true]}`, "input", "not a boolean"},
 	} {
 		_, err := both(t, c.kind, prefix.MaxText, c.body)
 		e, ok := errors.AsType[*FieldError](err)

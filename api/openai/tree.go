@@ -24,6 +24,9 @@ func (n *node) null() bool { return n.token == literalStart && n.text == "null" 
 
 // parse reads a whole body. The error is a *FieldError.
 func parse(body []byte) (*node, error) {
+	for i := 0; len(body) > 0 && inMark(i, body[0]); i++ {
+		body = body[1:]
+	}
 	if p := bytes.TrimLeft(body, " \t\r\n"); len(p) == 0 || p[0] != '{' {
 		return nil, notObject()
 	}
