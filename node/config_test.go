@@ -68,7 +68,9 @@ func TestEveryErrorIsReportedAtOnce(t *testing.T) {
 
 func TestBrokenFiles(t *testing.T) {
 	for text, want := range map[string]string{
-		"router: [":                     "line 1",
+		"router: [":                     "not YAML: yaml: line 1",
+		"router: {}\n---\napi: {}":      "line 3: the file: has a second document",
+		"router: {}\n---\n[":            "not YAML",
 		"- a\n- b":                      "line 1: the file: must hold fields",
 		"api: 3":                        "line 1: api: must hold fields",
 		"endpoints: {}":                 "line 1: endpoints: must be a list",
@@ -100,7 +102,7 @@ func TestLaterSourcesWin(t *testing.T) {
 }
 
 func TestEmptyFilesSayNothing(t *testing.T) {
-	for _, text := range []string{"", "# only a comment\n", "---\n", "router:\napi:\n"} {
+	for _, text := range []string{"", "# only a comment\n", "---\n", "router:\napi:\n---\n"} {
 		c, err := Load(strings.NewReader(text), noEnv, nil)
 		if diff := cmp.Diff(Default(), c); err != nil || diff != "" {
 			t.Errorf("%q: %v, %s", text, err, diff)

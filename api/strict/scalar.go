@@ -63,12 +63,15 @@ func Join(path, name string) string {
 	return path + "." + name
 }
 
-// Set parses text into the field.
+// Set parses text into the field, which an error leaves as it was.
 func (s Scalar) Set(text string) error {
 	if u, ok := reflect.TypeAssert[encoding.TextUnmarshaler](s.Value.Addr()); ok {
 		return u.UnmarshalText([]byte(text))
 	}
+	before := reflect.New(s.Value.Type()).Elem()
+	before.Set(s.Value)
 	if err := s.set(text); err != nil {
+		s.Value.Set(before)
 		return s.not(text)
 	}
 	return nil

@@ -35,17 +35,38 @@ func (e *Error) Error() string {
 // Defaulter is an element of a list that does not begin as all zeros.
 type Defaulter interface{ SetDefaults() }
 
+// ErrSyntax wraps the reason why a text could not be read at all.
+var ErrSyntax = errors.New("not YAML")
+
 // YAML reads one document over *v, a struct whose fields have yaml tags. An empty
-// document says nothing. The error joins one *Error for each field.
+// document says nothing. The error is ErrSyntax, or joins one *Error for each field.
 func YAML(r io.Reader, v any) error {
-	var doc yaml.Node
-	if err := yaml.NewDecoder(r).Decode(&doc); err != nil {
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
+	in := yaml.NewDecoder(r)
+	root, err := next(in)
+	if err != nil || root == nil {
 		return err
 	}
-	return decode(doc.Content[0], v)
+	second, err := next(in)
+	if err != nil {
+		return err
+	}
+	err = decode(root, v)
+	if second != nil && second.Tag != "!!null" {
+		err = errors.Join(err, &Error{Line: second.Line, Msg: "has a second document: put all into one"})
+	}
+	return err
+}
+
+// next reads a document; nil: there is none.
+func next(in *yaml.Decoder) (*yaml.Node, error) {
+	var doc yaml.Node
+	switch err := in.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		return nil, nil //nolint:nilnil // as said
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrSyntax, err)
+	}
+	return doc.Content[0], nil
 }
 
 func decode(n *yaml.Node, v any) error {

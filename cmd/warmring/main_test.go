@@ -234,6 +234,15 @@ func TestConfigCheckReportsEverything(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	golden(t, "check.txt", errOut)
+	// What cannot be read is no reason to complain of what it lacks.
+	if _, _, errOut = cli(t, "endpoints: [{name: a}\n", "config", "check", "-f", "-"); !strings.Contains(errOut, "not YAML") || strings.Contains(errOut, "at least one") {
+		t.Error(errOut)
+	}
+	// Nor is a variable that cannot be read one to judge what was there before.
+	t.Setenv("WARMRING_SHUTDOWN_GRACE", "5")
+	if _, _, errOut = cli(t, "endpoints: [{name: a}]\n", "config", "check", "-f", "-"); !strings.Contains(errOut, "WARMRING_SHUTDOWN_GRACE") || strings.Contains(errOut, "not positive") {
+		t.Error(errOut)
+	}
 }
 
 func TestHelpSaysWhatSettingsDo(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/warmring/warmring/api/strict"
 	"github.com/warmring/warmring/node"
 )
 
@@ -52,7 +53,10 @@ func (s *settings) load(in io.Reader) (node.Config, error) {
 		return node.Config{}, fmt.Errorf("--config: %w", err)
 	}
 	cfg, err := node.Load(bytes.NewReader(text), os.Getenv, s.flags)
-	if err = errors.Join(err, cfg.Validate()); err != nil {
+	if !errors.Is(err, strict.ErrSyntax) { // else nobody knows what it says
+		err = errors.Join(err, cfg.Validate())
+	}
+	if err != nil {
 		return cfg, fmt.Errorf("the configuration is not valid (file: %s):\n%w", cmp.Or(s.file, "none"), err)
 	}
 	return cfg, nil
