@@ -48,7 +48,7 @@ func applyOrder(w http.ResponseWriter, r *http.Request) (order, error) {
 	if err := wanted.CheckURLs(); err != nil {
 		return order{}, err
 	}
-	return order{dry: dry, force: force, plan: func(e *routing.Epoch) (routing.Change, error) {
+	return order{body: body, dry: dry, force: force, plan: func(e *routing.Epoch) (routing.Change, error) {
 		return wanted.Change(e, routing.Joining, prune), nil
 	}}, nil
 }

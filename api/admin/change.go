@@ -63,6 +63,7 @@ func (a *Admin) change(make func(r *http.Request, body []byte) (order, error)) h
 			return
 		}
 		o, err := make(r, body)
+		o.body = body
 		if err == nil && !o.force {
 			o.force, err = flag(r, "force")
 		}

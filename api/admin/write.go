@@ -3,6 +3,8 @@ package admin
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -35,7 +37,8 @@ type outcome struct {
 // order is a write that is planned anew for each epoch that it meets.
 type order struct {
 	plan  func(e *routing.Epoch) (routing.Change, error)
-	dry   bool // compute the steps and leave it at that
+	body  []byte // of the request, as it came
+	dry   bool   // compute the steps and leave it at that
 	force bool
 }
 
@@ -45,7 +48,7 @@ type order struct {
 func (a *Admin) commit(r *http.Request, o order) (outcome, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), writeLimit)
 	defer cancel()
-	id, named := requestID(r), ifMatch(r)
+	id, named := requestID(r, o.body), ifMatch(r)
 	if named != "" {
 		a.await(ctx, func(e *routing.Epoch) bool { return e.ID() == named })
 	}
@@ -140,13 +143,16 @@ func distinct(e *routing.Epoch) error {
 	return errors.Join(errs...)
 }
 
-// requestID is the client's own, so that it can safely repeat a request, or a new one.
-func requestID(r *http.Request) string {
+// requestID is a new one, or made of the client's own, so that it can safely repeat a request. What is asked for counts
+// too: many programs send one id with all that they do for one cause, and a second write must not pass for the first.
+func requestID(r *http.Request, body []byte) string {
 	const most = 100
-	if id := r.Header.Get("X-Request-Id"); id != "" && len(id) <= most {
-		return id
+	id := r.Header.Get("X-Request-Id")
+	if id == "" || len(id) > most {
+		return rand.Text()
 	}
-	return rand.Text()
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %q", r.Method, r.URL.RequestURI(), body))
+	return id + "." + hex.EncodeToString(sum[:8])
 }
 
 // ifMatch is the epoch that the client wants to change; empty: any.

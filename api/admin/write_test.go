@@ -97,7 +97,7 @@ func TestWritesToBackends(t *testing.T) {
 			if got := described(l.picker, c.id); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
-			if len(l.writes) != 1 || l.writes[0].ID != "mine.0" || l.writes[0].By != "admin from 192.0.2.1" || l.writes[0].Force {
+			if len(l.writes) != 1 || !strings.HasPrefix(l.writes[0].ID, "mine.") || l.writes[0].By != "admin from 192.0.2.1" || l.writes[0].Force {
 				t.Errorf("writes: %+v", l.writes)
 			}
 		})
@@ -271,12 +271,42 @@ func TestConflictsArePlannedAgain(t *testing.T) {
 		}
 		ids := ""
 		for _, w := range l.writes {
-			ids += w.ID + "@" + w.Base.ID() + " "
+			first, _ := strings.CutSuffix(l.writes[0].ID, "0")
+			ids += strings.TrimPrefix(w.ID, first) + "@" + w.Base.ID() + " "
 		}
-		if ids != "r.0@1.1 r.1@1.2 r.2@1.3 r.3@1.4 " {
+		if ids != "0@1.1 1@1.2 2@1.3 3@1.4 " {
 			t.Errorf("writes %s", ids)
 		}
 	})
+}
+
+// The same request under the same id is one write, another request is another one: proxies and programs send one id with
+// all that they do for one cause.
+func TestRequestIDs(t *testing.T) {
+	a, l := writable(t)
+	l.before = func(int) error { return ErrUnknown } // so that each of them is written
+	requests := []struct{ method, target, body string }{
+		{"PUT", "/admin/v1/backends/a/weight", `{"weight":5}`},
+		{"PUT", "/admin/v1/backends/b/weight", `{"weight":5}`},
+		{"PUT", "/admin/v1/backends/a/weight", `{"weight":6}`},
+		{"DELETE", "/admin/v1/backends/a", ""},
+		{"DELETE", "/admin/v1/backends/a?force=true", ""},
+		{"PUT", "/admin/v1/fleet", `{"backends":[{"id":"a","url":"http://h:1"}]}`},
+		{"PUT", "/admin/v1/fleet", `{"backends":[{"id":"a","url":"http://h:2"}]}`},
+	}
+	of := map[string]int{} // who has an id
+	for i, r := range append(requests, requests...) {
+		ask(t, a, r.method, r.target, r.body, nil, "X-Request-Id", "r")
+		i %= len(requests)
+		id := l.writes[len(l.writes)-1].ID
+		if first, known := of[id]; known && first != i {
+			t.Errorf("%v and %v are %q", requests[first], r, id)
+		}
+		of[id] = i
+	}
+	if len(l.writes) != 2*len(requests) || len(of) != len(requests) {
+		t.Errorf("%d writes under %d ids", len(l.writes), len(of))
+	}
 }
 
 // With If-Match the client decides what it meets.
