@@ -51,6 +51,11 @@ func (c chair) Renew(_ context.Context, l peer.Lease) error {
 	if status.Role != consensus.Leader {
 		return &peer.NotLeaderError{Leader: status.Leader}
 	}
+	defer signal(c.orders)
+	if l.TTL == 0 {
+		c.leases.Release(l.Backend.ID)
+		return nil
+	}
 	b := l.Backend
 	f := plan.Found{
 		ID: b.ID, URL: b.URL, Endpoint: b.Endpoint, Variant: b.Variant, Weight: b.Weight, MaxInflight: b.MaxInflight, Source: plan.Lease,
@@ -64,7 +69,6 @@ func (c chair) Renew(_ context.Context, l peer.Lease) error {
 			return err
 		}
 	}
-	defer signal(c.orders)
 	return leaseError(f.ID, c.leases.Renew(f, l.TTL, time.Now()))
 }
 

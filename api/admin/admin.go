@@ -117,7 +117,7 @@ func (a *Admin) writes() []route {
 		{"PUT /admin/v1/endpoints/{name}", a.change(putEndpoint)},
 		{"DELETE /admin/v1/endpoints/{name}", a.change(removeEndpoint)},
 		{"PUT /admin/v1/leases/{id}", a.putLease},
-		{"DELETE /admin/v1/leases/{id}", a.change(drainBackend)},
+		{"DELETE /admin/v1/leases/{id}", a.endLease},
 	}
 }
 

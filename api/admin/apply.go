@@ -2,7 +2,9 @@ package admin
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/warmring/warmring/api/fleet"
@@ -99,5 +101,46 @@ func (a *Admin) lease(w http.ResponseWriter, r *http.Request) (Lease, error) {
 	}.Routing(e.Endpoints(), routing.Joining)
 	b.Source = sourceLease
 	_, err = e.Apply(routing.Change{PutBackends: []routing.Backend{b}})
-	return Lease{Backend: b, TTL: wanted.TTL.Round(time.Millisecond)}, err
+	return Lease{Backend: b, TTL: wanted.TTL.Round(time.Millisecond)}, errors.Join(err, vacant(e, &b))
+}
+
+// vacant refuses a lease for the id or the address of a backend that people or DNS list: they go first, so it would be
+// without effect. That of another lease may be taken: it runs out, or the backend has moved.
+func vacant(e *routing.Epoch, b *routing.Backend) error {
+	for _, have := range e.Backends() {
+		path := "backends[" + b.ID + "].url"
+		switch {
+		case have.State == routing.Draining || have.Source == sourceLease || (have.ID == b.ID) == (have.URL == b.URL):
+		case have.ID == b.ID:
+			return &routing.ChangeError{Path: path, Msg: fmt.Sprintf("%q: it is at %q, and listed otherwise", b.URL, have.URL)}
+		default:
+			return &routing.ChangeError{Path: path, Msg: fmt.Sprintf("%q is the address of backend %q too", b.URL, have.ID)}
+		}
+	}
+	return nil
+}
+
+// endLease takes a backend's own word that it leaves. Its lease ends first, which the epoch may not have yet: it is drained
+// as if its time had run out, so that its next lease brings it back.
+func (a *Admin) endLease(w http.ResponseWriter, r *http.Request) {
+	if a.deps.Fleet == nil {
+		a.refuse(w, errReadOnly)
+		return
+	}
+	if err := a.deps.Fleet.Renew(r.Context(), Lease{Backend: routing.Backend{ID: r.PathValue("id")}}); err != nil {
+		a.refuse(w, err)
+		return
+	}
+	a.change(drainLeased)(w, r)
+}
+
+func drainLeased(r *http.Request, _ []byte) (order, error) {
+	return order{plan: func(e *routing.Epoch) (routing.Change, error) {
+		b, known := backendOf(e, r.PathValue("id"))
+		if !known || b.Source != sourceLease && b.State != routing.Draining {
+			return routing.Change{}, &notFoundError{"id", "there is no lease of " + strconv.Quote(r.PathValue("id")) + " in epoch " + e.ID()}
+		}
+		b.State = routing.Draining
+		return routing.Change{PutBackends: []routing.Backend{b}}, nil
+	}}, nil
 }

@@ -13,7 +13,7 @@ type Fleet interface {
 	// Write returns the epoch that carries the change. Its errors are those below,
 	// or wrap a *routing.ChangeError for each field that is wrong.
 	Write(ctx context.Context, w Write) (*routing.Epoch, error)
-	// Renew keeps a backend that registered itself for the lease's time.
+	// Renew keeps a backend that registered itself for the lease's time; without one it ends its lease.
 	Renew(ctx context.Context, l Lease) error
 }
 
@@ -44,7 +44,7 @@ type Write struct {
 // Lease is a backend that registered itself.
 type Lease struct {
 	Backend routing.Backend // Joining, its Source is "lease"
-	TTL     time.Duration   // until it is drained, unless renewed; positive
+	TTL     time.Duration   // until it is drained, unless renewed; 0: now
 }
 
 // Member is a router of the cluster, as this one sees it.

@@ -21,6 +21,7 @@ type log struct {
 	before func(n int) error // called with the number of each write, from 0
 	writes []Write
 	leases []Lease
+	ended  []string // leases, by id
 }
 
 func (l *log) Write(_ context.Context, w Write) (*routing.Epoch, error) {
@@ -46,6 +47,10 @@ func (l *log) put(c routing.Change) (*routing.Epoch, error) {
 }
 
 func (l *log) Renew(_ context.Context, lease Lease) error {
+	if lease.TTL == 0 {
+		l.ended = append(l.ended, lease.Backend.ID)
+		return nil
+	}
 	l.leases = append(l.leases, lease)
 	if l.before != nil {
 		return l.before(len(l.leases) - 1)
@@ -84,7 +89,6 @@ func TestWritesToBackends(t *testing.T) {
 		{"weight", "PUT /admin/v1/backends/c/weight", `{"weight":4}`, "c", "http://10.0.0.3:8000 llama/green w4 m5 joining"},
 		{"drain", "POST /admin/v1/backends/a/drain", "", "a", "http://10.0.0.1:8000 llama/blue w1 m0 draining"},
 		{"remove", "DELETE /admin/v1/backends/a", "", "a", "none"},
-		{"end of a lease", "DELETE /admin/v1/leases/a", "", "a", "http://10.0.0.1:8000 llama/blue w1 m0 draining"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a, l := writable(t)
@@ -164,7 +168,8 @@ func TestRefusedWrites(t *testing.T) {
 		{"PUT /admin/v1/backends/a/weight", `{}`, 422, "backends[a].weight", "above 0"},
 		{"POST /admin/v1/backends/d/drain", ``, 404, "id", `no backend "d"`},
 		{"DELETE /admin/v1/backends/d", ``, 404, "id", `no backend "d"`},
-		{"DELETE /admin/v1/leases/d", ``, 404, "id", `no backend "d"`},
+		{"DELETE /admin/v1/leases/d", ``, 404, "id", `no lease of "d"`},
+		{"DELETE /admin/v1/leases/a", ``, 404, "id", `no lease of "a"`},
 		{"DELETE /admin/v1/endpoints/x", ``, 404, "name", `no endpoint "x"`},
 		{"DELETE /admin/v1/endpoints/llama", ``, 422, "endpoints[llama]", "still has backends, remove or move them first: a, b, c"},
 		{"PUT /admin/v1/endpoints/x", `{"name":"y"}`, 400, "name", "the one in the path"},
@@ -173,6 +178,8 @@ func TestRefusedWrites(t *testing.T) {
 		{"PUT /admin/v1/leases/d", `{"url":"http://h:1"}`, 400, "ttl", "such as 30s"},
 		{"PUT /admin/v1/leases/d", `{"url":"http://h:1","ttl":30}`, 400, "ttl", "not a duration such as 30s"},
 		{"PUT /admin/v1/leases/d", `{"url":"h","ttl":"30s"}`, 422, "backends[d].url", "want http://"},
+		{"PUT /admin/v1/leases/a", `{"url":"http://h:1","ttl":"30s"}`, 422, "backends[a].url", `it is at "http://10.0.0.1:8000"`},
+		{"PUT /admin/v1/leases/d", `{"url":"http://10.0.0.1:8000","ttl":"30s"}`, 422, "backends[d].url", `the address of backend "a" too`},
 		{"PUT /admin/v1/fleet", `{}`, 400, "", "empty"},
 		{"PUT /admin/v1/fleet", `{"api":{}}`, 400, "api", "unknown field"},
 		{"PUT /admin/v1/fleet?dry_run=1", `{}`, 400, "dry_run", "true or false"},
@@ -362,5 +369,45 @@ func TestLeases(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, l.leases); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A backend that ends its lease drains and stays its lease's, so that the next one brings it back.
+func TestTheEndOfALease(t *testing.T) {
+	a, l := writable(t)
+	for _, id := range []string{"n", "m"} {
+		b := routing.Backend{ID: id, URL: "http://" + id + ":1", Endpoint: "llama", Variant: "blue", Weight: 1, State: routing.Active, Source: "lease"}
+		if _, err := l.put(routing.Change{PutBackends: []routing.Backend{b}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got Written
+	if w := ask(t, a, "DELETE", "/admin/v1/leases/n", "", &got); w.Code != http.StatusOK || got.Epoch != "1.4" {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if got := described(l.picker, "n"); got != "http://n:1 llama/blue w1 m0 draining lease" {
+		t.Errorf("got %s", got)
+	}
+	ask(t, a, "POST", "/admin/v1/backends/m/drain", "", nil) // people's: it stays so
+	if w := ask(t, a, "DELETE", "/admin/v1/leases/m", "", &got); w.Code != http.StatusOK || got.Epoch != "1.5" {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	ask(t, a, "DELETE", "/admin/v1/leases/soon", "", nil) // of which this router has not heard yet
+	if diff := cmp.Diff([]string{"n", "m", "soon"}, l.ended); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// What another lease has may be taken: it runs out, or the backend has moved.
+func TestALeaseMayTakeThePlaceOfAnother(t *testing.T) {
+	a, l := writable(t)
+	b := routing.Backend{ID: "n", URL: "http://n:1", Endpoint: "llama", Variant: "blue", Weight: 1, State: routing.Active, Source: "lease"}
+	if _, err := l.put(routing.Change{PutBackends: []routing.Backend{b}}); err != nil {
+		t.Fatal(err)
+	}
+	for target, body := range map[string]string{"n": `{"url":"http://n:2","ttl":"30s"}`, "m": `{"url":"http://n:1","ttl":"30s"}`} {
+		if w := ask(t, a, "PUT", "/admin/v1/leases/"+target, body, nil); w.Code != http.StatusOK {
+			t.Errorf("%s: %d %s", target, w.Code, w.Body)
+		}
 	}
 }

@@ -44,7 +44,7 @@ type Proposal struct {
 // Lease lists a model server for a time.
 type Lease struct {
 	Backend routing.Backend
-	TTL     time.Duration // kept in milliseconds
+	TTL     time.Duration // kept in milliseconds; 0: the lease ends
 }
 
 // Version names an epoch and its content.

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"net/http"
 	"net/netip"
 	"strings"
 	"testing"
@@ -168,6 +169,32 @@ func TestLease(t *testing.T) {
 			w.Errorf("it got nothing")
 		}
 		load.Wait()
+	})
+}
+
+// A server that ends its lease drains at once, whatever time was left; when it registers itself again it is back. One that
+// leaves before the fleet has it does not come.
+func TestALeaseEnds(t *testing.T) {
+	Run(t, Options{Seeds: 3}, func(w *World) {
+		models := w.Models(3)
+		c := w.Cluster(3, models[:1])
+		w.settle(c)
+		load := w.Clients(c.Routers, Load{Rate: 20, Over: 10 * time.Second, Stream: 0.5, Tokens: 50})
+		leave := func() { w.call(c.Routers[2], http.MethodDelete, "leases/m01", "") }
+		w.renew(c.Routers[0], models[1], 300)
+		w.Soon("registered and ready", 2*time.Second, c.is(routing.Active, "m01"))
+		leave()
+		w.renew(c.Routers[1], models[1], 300) // while it drains
+		w.Soon("back again", 5*time.Second, c.is(routing.Active, "m01"))
+		leave()
+		w.Soon("it has drained", 10*time.Second, c.without("m01"))
+		w.renew(c.Routers[0], models[1], 300)
+		w.Soon("back once more, after the waits of one that comes and goes", time.Minute, c.is(routing.Active, "m01"))
+		w.renew(c.Routers[0], models[2], 300)
+		_ = c.Routers[0].Call(http.MethodDelete, "leases/m02", "", nil) // may say that there is none yet
+		time.Sleep(time.Second) // the leader may have written already that it comes
+		w.Soon("it does not stay", 10*time.Second, c.without("m02"))
+		load.Wait().LostOnly()
 	})
 }
 
