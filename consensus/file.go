@@ -1,13 +1,16 @@
 package consensus
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -61,14 +64,45 @@ func openFile(dir string, random io.Reader, log *slog.Logger) (*file, error) {
 	return f, nil
 }
 
-// openBolt opens the file; bbolt panics on some damage, which becomes an error here.
+// openBolt opens the file. bbolt panics on some damage, and reads where a file that was cut short has nothing; both become
+// errors here, for all that is in the file.
 func openBolt(path string) (db *bbolt.DB, err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if broken := recover(); broken != nil {
 			err = fmt.Errorf("%v", broken)
 		}
 	}()
+	if info, err := os.Stat(path); err == nil && info.Size() > 0 {
+		if err := readAll(path); err != nil {
+			return nil, err
+		}
+	}
 	return bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTimeout, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType})
+}
+
+// readAll reads every key and value. Opening the file for writing would follow damage to a panic in a goroutine of bbolt's
+// own, which nobody can recover from.
+func readAll(path string) error {
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTimeout, ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }() // nothing was written
+	return db.View(func(tx *bbolt.Tx) error {
+		return tx.ForEach(func(name []byte, b *bbolt.Bucket) error {
+			var last []byte
+			sum := fnv.New64a()
+			return b.ForEach(func(k, v []byte) error {
+				if last != nil && bytes.Compare(last, k) >= 0 {
+					return fmt.Errorf("keys of bucket %s are out of order", name)
+				}
+				last = k
+				_, err := sum.Write(v) // which touches all of it
+				return err
+			})
+		})
+	})
 }
 
 // load reads the identity, or makes one in a blank file.

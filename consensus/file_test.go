@@ -3,9 +3,11 @@ package consensus
 import (
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -121,6 +123,60 @@ func TestFileErrorsNameThePath(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// Whatever is lost or overwritten, the file opens or the error says what to do: bbolt alone would end the process.
+func TestDamagedFileIsAnError(t *testing.T) {
+	dir := t.TempDir()
+	f := openTest(t, dir)
+	for index := range uint64(40) {
+		entry := &raft.Log{Index: index + 1, Term: 1, Data: []byte(strings.Repeat("x", int(index)*100))}
+		if index == 20 {
+			entry.Data = make([]byte, 20_000)
+		}
+		if err := f.StoreLog(entry); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.close(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "warmring.raft")
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const page = 4096
+	damaged := map[string][]byte{}
+	for at := 2 * page; at < len(whole); at += page {
+		damaged[fmt.Sprintf("cut at %d", at)] = whole[:at]
+		for _, from := range []int{0, 512, 1024} { // sectors that were not written
+			text := slices.Clone(whole)
+			clear(text[at+from : at+page])
+			damaged[fmt.Sprintf("nothing from %d on", at+from)] = text
+		}
+		another := slices.Clone(whole)
+		copy(another[at:at+page], whole[at-page:at])
+		damaged[fmt.Sprintf("another page at %d", at)] = another
+	}
+	refused := 0
+	for name, text := range damaged {
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := openFile(dir, rand.Reader, slog.New(slog.DiscardHandler))
+		if err == nil { // a free page
+			_ = f.close()
+			continue
+		}
+		refused++
+		if !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if refused < len(damaged)/10 {
+		t.Errorf("%d of %d were refused", refused, len(damaged))
 	}
 }
 
