@@ -27,11 +27,14 @@ func TestCompose(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := read(t, "compose/warmring.yaml")
-	var routers, scraped []string
+	var routers, scraped, built []string
 	for _, name := range sorted(all.Services) {
 		service := all.Services[name]
 		if service.Image != "warmring" {
 			continue
+		}
+		if service.Build != nil {
+			built = append(built, name)
 		}
 		if len(service.Command) > 0 {
 			accepts(t, service.Command)
@@ -54,6 +57,9 @@ func TestCompose(t *testing.T) {
 		if endpoint := service.Environment["OTEL_EXPORTER_OTLP_ENDPOINT"]; endpoint != "http://collector:4317" || all.Services["collector"].Image == "" {
 			t.Errorf("%s sends its spans to %q", name, endpoint)
 		}
+	}
+	if len(built) != 1 {
+		t.Errorf("%v build one image: it has one name, and builds at the same time fail", built)
 	}
 	cfg := load(t, file, nil)
 	if join := slices.Sorted(slices.Values(cfg.Cluster.Join)); !slices.Equal(join, routers) || len(routers) != cfg.Cluster.Expect {
