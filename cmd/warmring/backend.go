@@ -108,11 +108,11 @@ func newBackendDrain() *cobra.Command {
 			if err := c.change(cmd, http.MethodPost, backendPath(args[0], "/drain"+forced(force)), nil, args[0]+" drains"); err != nil {
 				return err
 			}
-			return w.until(cmd, &c, args[0], gone)
+			return w.until(cmd, &c, args[0], drained())
 		},
 	}
 	c.addTo(cmd)
-	w.addTo(cmd, "until it is out of the fleet")
+	w.addTo(cmd, "until its last request is over, on all routers")
 	addForce(cmd, &force)
 	return cmd
 }

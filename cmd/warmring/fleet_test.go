@@ -182,6 +182,32 @@ func TestBackendCommandsWait(t *testing.T) {
 	}
 }
 
+// What DNS or a lease lists stays in the fleet, draining: the wait is for its requests.
+func TestADrainIsOverWhenNothingIsInFlight(t *testing.T) {
+	over := drained()
+	busy, idle := &admin.BackendStatus{State: "draining", PeerInFlight: 1}, &admin.BackendStatus{State: "draining"}
+	polls := func(b *admin.BackendStatus, most int) int {
+		for n := range most {
+			if over(b) {
+				return n
+			}
+		}
+		return most
+	}
+	if n := polls(&admin.BackendStatus{State: "active"}, 100); n < 100 {
+		t.Errorf("over after %d polls while it is active", n)
+	}
+	if a, b, c := polls(idle, 10), polls(busy, 100), polls(idle, 10); a+b+c < 120 {
+		t.Errorf("over after %d, %d and %d polls", a, b, c)
+	}
+	if n := polls(idle, 10); n == 10 {
+		t.Error("never over")
+	}
+	if !drained()(nil) {
+		t.Error("gone, and not over")
+	}
+}
+
 func TestRefusedWritesSayWhatToDo(t *testing.T) {
 	a, url := startAgreed(t)
 	for err, want := range map[error]string{

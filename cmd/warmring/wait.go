@@ -27,9 +27,23 @@ func (w *waiting) addTo(cmd *cobra.Command, until string) {
 	cmd.Flags().DurationVar(&w.timeout, "timeout", 15*time.Minute, "give up waiting after this time")
 }
 
-// active and gone say whether a backend (nil: not in the fleet) is where it should be.
+// active says whether a backend (nil: not in the fleet) gets requests.
 func active(b *admin.BackendStatus) bool { return b != nil && b.State == "active" }
-func gone(b *admin.BackendStatus) bool   { return b == nil }
+
+// drained returns a function that says whether a backend is gone, or has had no requests for as long as counts need to come
+// from all routers: one that DNS or a lease lists stays in the fleet until it is listed no more.
+func drained() func(b *admin.BackendStatus) bool {
+	const enough = int(3 * time.Second / waitPoll)
+	idle := 0
+	return func(b *admin.BackendStatus) bool {
+		if b != nil && b.State == "draining" && b.InFlight+b.PeerInFlight == 0 {
+			idle++
+		} else {
+			idle = 0
+		}
+		return b == nil || idle > enough
+	}
+}
 
 // until asks again and again until the backend is as wanted, and shows how far it is where
 // standard error is a terminal.
