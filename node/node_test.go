@@ -219,6 +219,23 @@ func TestAFailedStartLeavesNothingBehind(t *testing.T) {
 	}
 }
 
+func TestATakenPeerPortIsToldOnce(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	cfg := testConfig()
+	cfg.Peer.Listen = taken.Addr().String()
+	n, err := New(cfg, Machine(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Run(t.Context()); err == nil || strings.Count(err.Error(), "peer.listen") != 1 {
+		t.Errorf("Run: %v", err)
+	}
+}
+
 // Row 48 of the scenarios.
 func TestAWrongReloadIsRefusedAsAWhole(t *testing.T) {
 	n := start(t, testConfig("http://127.0.0.1:9"))

@@ -123,7 +123,7 @@ func pause(ctx context.Context, d time.Duration) {
 // open binds the port, opens the log's file and makes all parts. On an error nothing stays open.
 func (r *replica) open(ctx context.Context) error {
 	if err := r.port.Open(ctx); err != nil {
-		return fmt.Errorf("peer.listen: %w", err)
+		return err // it names the field
 	}
 	if err := r.make(); err != nil {
 		r.port.Close()

@@ -69,7 +69,7 @@ func New(cfg Config, deps Deps) (*Port, error) {
 	return p, nil
 }
 
-// Open binds TCP and UDP on the same number. Connections wait until Run accepts them.
+// Open binds TCP and UDP on the same number. Connections wait until Run accepts them. Errors name the field at fault.
 func (p *Port) Open(ctx context.Context) error {
 	tcp, udp, err := p.bind(ctx)
 	if err != nil {
