@@ -19,22 +19,25 @@ type Explained struct {
 	Place                  routing.Place
 }
 
-// Explain maps a whole body in e just as the data plane does, and sends
-// nothing. kind is the last part of a route ("chat", "completions",
+// Explain maps a whole body in e just as the data plane does with a scan window
+// of so many bytes (0: of any size), and sends nothing. kind is the last part of a route ("chat", "completions",
 // "responses", "embeddings", "rerank", "score", "messages", "invocations");
 // endpoint may be "" where the model says it. The headers matter for tenant,
 // variant and component. The errors are those of a request: *openai.FieldError,
 // *sagemaker.ValidationError and routing's.
-func Explain(e *routing.Epoch, kind, endpoint string, h http.Header, body []byte) (Explained, error) {
+func Explain(e *routing.Epoch, window int, kind, endpoint string, h http.Header, body []byte) (Explained, error) {
 	q := query{header: h, endpoint: endpoint, component: h.Get(sagemaker.HeaderComponent), size: len(body)}
 	k, raw, err := kindOf(kind)
 	if err != nil {
 		return Explained{}, err
 	}
+	if window <= 0 || window > len(body) {
+		window = len(body) + 1
+	}
 	_, limit := e.TextLimit(endpoint, true)
 	if raw {
-		q.scanned = &openai.Request{Text: rawText(body, limit)}
-	} else if q.scanned, err = scan(new(openai.Scanner), k, limit, body); err != nil {
+		q.scanned = &openai.Request{Text: rawText(body[:min(len(body), window)], limit)}
+	} else if q.scanned, err = scan(e, endpoint, k, limit, body, window); err != nil {
 		return Explained{}, err
 	}
 	m, err := q.target(e)
@@ -51,10 +54,20 @@ func Explain(e *routing.Epoch, kind, endpoint string, h http.Header, body []byte
 	}, nil
 }
 
-// scan reads a whole body at once.
-func scan(s *openai.Scanner, k openai.Kind, limit int, body []byte) (*openai.Request, error) {
+// scan reads as many windows of a body as say which endpoint it is for.
+func scan(e *routing.Epoch, endpoint string, k openai.Kind, limit int, body []byte, window int) (*openai.Request, error) {
+	var s openai.Scanner
 	s.Reset(k, limit)
-	if err := s.Feed(body); err != nil {
+	rest := body
+	for ; len(rest) >= window; rest = rest[window:] {
+		if err := s.Feed(rest[:window]); err != nil {
+			return nil, err
+		}
+		if decidable(e, endpoint, &s) {
+			return s.Partial(), nil
+		}
+	}
+	if err := s.Feed(rest); err != nil {
 		return nil, err
 	}
 	if s.Odd() {

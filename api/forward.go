@@ -142,14 +142,16 @@ func (x *exchange) size() int {
 	return max(len(x.head.b), int(x.r.ContentLength))
 }
 
-// fill reads the body into the head: all of it, or the window and then as much
-// as it takes to know the endpoint.
+// fill reads the body into the head: all of it, or as many windows as it takes
+// to know the endpoint. It never stops elsewhere, so that a body has the same
+// place in whatever pieces it arrives.
 func (x *exchange) fill() error {
 	scans := x.scans()
 	x.head = x.api.buffers.get(x.firstSize())
 	for !x.body.done {
 		b := x.head.b
-		if int64(len(b)) >= x.api.buffers.window && (!scans || x.decidable()) {
+		over := len(b) % int(x.api.buffers.window)
+		if len(b) > 0 && over == 0 && (!scans || decidable(x.api.deps.Epoch(), x.route.endpoint, x.scanner)) {
 			return nil
 		}
 		if len(b) == cap(b) {
@@ -158,10 +160,7 @@ func (x *exchange) fill() error {
 			}
 			b = x.head.b
 		}
-		end := cap(b)
-		if w := int(x.api.buffers.window); len(b) < w {
-			end = min(end, w) // a buffer may be larger than the window
-		}
+		end := min(cap(b), len(b)-over+int(x.api.buffers.window)) // a buffer may be larger than the window
 		n, err := x.body.Read(b[len(b):end])
 		x.head.b = b[:len(b)+n]
 		if scans {
@@ -199,12 +198,12 @@ func (x *exchange) grow() error {
 	return nil
 }
 
-// decidable: what was read says which endpoint the request is for.
-func (x *exchange) decidable() bool {
-	if x.route.endpoint != "" || x.scanner.Partial().Model != "" {
+// decidable: what was scanned says which endpoint the request is for.
+func decidable(e *routing.Epoch, endpoint string, s *openai.Scanner) bool {
+	if endpoint != "" || s.Model() != "" {
 		return true
 	}
-	_, _, err := x.api.deps.Epoch().Resolve("")
+	_, _, err := e.Resolve("")
 	return err == nil
 }
 

@@ -121,7 +121,7 @@ func TestKeyOfWideCharacters(t *testing.T) {
 		key := func(n int, tail, more string) string {
 			body := `{"model":"llama","messages":[{"role":"user","content":"` + strings.Repeat(char, n) + tail + `"}]` + more + `}`
 			got := e.do(t, "POST", chatRoute, body).body
-			explained, err := Explain(epoch, "chat", "", http.Header{}, []byte(body))
+			explained, err := Explain(epoch, 0, "chat", "", http.Header{}, []byte(body))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -169,7 +169,7 @@ func TestExplain(t *testing.T) {
 		{"invocations", "llama", "/endpoints/llama/invocations", "anything"},
 		{"chat", "", chatRoute, `{"model":"llama","messages":[],"messages":[{"role":"user","content":"twice"}]}`},
 	} {
-		got, err := Explain(epoch, c.kind, c.endpoint, http.Header{}, []byte(c.body))
+		got, err := Explain(epoch, 0, c.kind, c.endpoint, http.Header{}, []byte(c.body))
 		if err != nil {
 			t.Errorf("%s: %v", c.body, err)
 			continue
@@ -185,7 +185,7 @@ func TestExplain(t *testing.T) {
 	for _, c := range []struct{ kind, endpoint, body string }{
 		{"nonsense", "", systemChat}, {"chat", "nobody", systemChat}, {"chat", "", "{"}, {"chat", "", `{"model":"nobody","messages":[]}`},
 	} {
-		if got, err := Explain(epoch, c.kind, c.endpoint, http.Header{}, []byte(c.body)); err == nil {
+		if got, err := Explain(epoch, 0, c.kind, c.endpoint, http.Header{}, []byte(c.body)); err == nil {
 			t.Errorf("%v: no error, %+v", c, got)
 		}
 	}

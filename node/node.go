@@ -302,7 +302,7 @@ func (n *Node) wireServers(version string) error {
 	}
 	n.api = newServer("api", n.cfg.API.Listen, edge.Handler(), func(h http.Handler) httpServer { return edge.Server(h) })
 	desk, err := admin.New(n.cfg.Admin, admin.Deps{
-		Picker: n.picker, Queued: n.proxy.Queued, Ready: n.Ready, Metrics: n.telemetry.Metrics.Handler(), Traffic: n.traffic, Log: n.log,
+		Picker: n.picker, Window: int(n.cfg.API.Limits.ScanWindow), Queued: n.proxy.Queued, Ready: n.Ready, Metrics: n.telemetry.Metrics.Handler(), Traffic: n.traffic, Log: n.log,
 		Router: n.cfg.Router.Name, Version: version, Started: n.world.Now(), Now: n.world.Now,
 		Fleet: n.replica, Members: n.replica.describeMembers, Cluster: n.replica.describeCluster, Epochs: n.replica.epochs.newestFirst,
 	})

@@ -71,7 +71,7 @@ func (e *Epoch) Map(r *Request) (Place, error) {
 		return Place{}, fmt.Errorf("%w: %.64q", ErrUnknownVariant, r.Variant)
 	}
 	pl := Place{
-		epoch: e, group: g, root: prefix.Root(g.root, r.Adapter, r.Tenant), size: max(r.Size, len(text.Bytes)), unary: r.Unary,
+		epoch: e, group: g, root: prefix.Root(g.root, r.Adapter, r.Tenant), size: cmp.Or(r.Size, len(text.Bytes)), unary: r.Unary,
 		uncounted: r.Uncounted,
 	}
 	e.pinned(t, &pl, r, text)

@@ -31,6 +31,7 @@ type Picker interface {
 // Deps are the parts of a node that an Admin shows.
 type Deps struct {
 	Picker  Picker
+	Window  int                         // how much of a body the data plane reads to place it, in bytes; 0: all
 	Queued  func() int                  // requests that wait for a slot; nil: none can
 	Ready   func() error                // nil: always ready
 	Metrics http.Handler                // for /metrics; nil: no such route

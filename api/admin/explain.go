@@ -16,7 +16,7 @@ func (a *Admin) explain(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	query := r.URL.Query()
-	got, err := api.Explain(a.deps.Picker.Epoch(), query.Get("kind"), query.Get("endpoint"), r.Header, body)
+	got, err := api.Explain(a.deps.Picker.Epoch(), a.deps.Window, query.Get("kind"), query.Get("endpoint"), r.Header, body)
 	if err != nil {
 		a.refuse(w, &invalidError{error: err})
 		return

@@ -153,6 +153,9 @@ func (s *Scanner) Finish() (*Request, error) {
 	return s.Partial(), nil
 }
 
+// Model is the model that the body has named up to here, or empty. Unlike Partial it may be asked while there is more to feed.
+func (s *Scanner) Model() string { return string(s.complete(toModel, s.model)) }
+
 // Partial returns what the body says up to here, for a caller that feeds no
 // more of it.
 func (s *Scanner) Partial() *Request {

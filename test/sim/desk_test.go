@@ -216,7 +216,7 @@ func (w *World) homes(r *Router, bodies []string) []string {
 
 // place is where an epoch's map puts a body.
 func (w *World) place(e *routing.Epoch, body string) routing.Place {
-	explained, err := api.Explain(e, "chat", "", nil, []byte(body))
+	explained, err := api.Explain(e, 0, "chat", "", nil, []byte(body))
 	if err != nil {
 		w.Fatalf("the place of %q: %v", body, err)
 	}
