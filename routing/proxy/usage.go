@@ -34,14 +34,21 @@ func (t *tail) write(p []byte) {
 // usage reads the last usage object in the window. Field names are those of
 // OpenAI's chat, completions and embeddings (prompt_tokens, completion_tokens,
 // prompt_tokens_details.cached_tokens), Responses (input_tokens, output_tokens)
-// and Anthropic's messages (cache_read_input_tokens).
+// and Anthropic's messages, whose input_tokens leaves out what was read from the
+// cache (cache_read_input_tokens) or written to it (cache_creation_input_tokens).
 func (t *tail) usage() Usage {
 	obj := lastObject(t.buf[:t.n], `"usage"`)
 	if obj == nil {
 		return Usage{}
 	}
 	var u Usage
-	u.Prompt, u.Known = firstInt(obj, `"prompt_tokens"`, `"input_tokens"`)
+	if u.Prompt, u.Known = firstInt(obj, `"prompt_tokens"`); !u.Known {
+		u.Prompt, u.Known = firstInt(obj, `"input_tokens"`)
+		for _, key := range []string{`"cache_read_input_tokens"`, `"cache_creation_input_tokens"`} {
+			n, _ := firstInt(obj, key)
+			u.Prompt += n
+		}
+	}
 	u.Completion, _ = firstInt(obj, `"completion_tokens"`, `"output_tokens"`)
 	u.Cached, u.HasCached = firstInt(obj, `"cached_tokens"`, `"cache_read_input_tokens"`)
 	if u.Cached > u.Prompt {
