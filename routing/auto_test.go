@@ -585,6 +585,16 @@ func TestLearntTokens(t *testing.T) {
 	l.Learn(-1, 5, b.now)
 	l.Learn(1, -5, b.now)
 	l.Learn(math.MaxInt, 1, b.now)
+	l.Learn(maxPromptTokens, 1, b.now)
+	if n := b.PromptTokens(&pl); n < 400 || n > 600 {
+		t.Errorf("%d tokens of 1,024 bytes after an absurd answer", n)
+	}
+	for range 2000 { // pictures: few tokens of many bytes
+		l.Learn(1, 1, b.now)
+	}
+	if n := b.PromptTokens(&pl); n != 2 {
+		t.Errorf("%d tokens of 1,024 bytes, want those that the answers told", n)
+	}
 }
 
 // The directory is a bounded LRU: the model of it is a list.

@@ -85,14 +85,17 @@ func (s *lesson) count(size int) int {
 	return int(min(float64(size)/per, maxPromptTokens))
 }
 
-// learn takes in what an answer says of its prompt's length.
+// learn takes in what an answer says of its prompt's length. Absurd figures of one answer do not make all prompts long: they
+// would be taken to fill the caches, and what was placed there would be forgotten.
 func (s *lesson) learn(size, tokens int) {
+	want := float64(max(1, s.count(size)))
+	said := min(max(float64(tokens), want/outlier), want*outlier)
 	if s.tokens == 0 {
-		s.bytes, s.tokens = float64(size), float64(tokens)
+		s.bytes, s.tokens = float64(size), said
 		return
 	}
 	s.bytes += (float64(size) - s.bytes) * tokenMemory
-	s.tokens += (float64(tokens) - s.tokens) * tokenMemory
+	s.tokens += (said - s.tokens) * tokenMemory
 }
 
 // pace is how long a model server's first tokens took and should have taken: decayed means.
