@@ -23,6 +23,10 @@ func benchAdvice(err error) error {
 		advice = "Is one running there? --url names another; 'warmring demo' starts a cluster to try."
 	case errors.Is(err, load.ErrSilent):
 		advice = "It takes connections and does not answer: is it loading its model, or overloaded? Its log may tell; --url names another."
+	case errors.Is(err, load.ErrTLS):
+		advice = "Without TLS a URL begins with http://. The authority that signed the server's certificate must be one of the system's, or in the file that SSL_CERT_FILE names."
+	case errors.Is(err, load.ErrEvent):
+		advice = "The server's log may say why; --url names another."
 	case errors.Is(err, load.ErrDialect):
 		advice = "--url must be the base URL of an OpenAI API, such as http://127.0.0.1:8080/v1."
 	case errors.Is(err, load.ErrAmbiguous) && refused:

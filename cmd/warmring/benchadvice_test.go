@@ -39,6 +39,11 @@ func TestBenchAdvises(t *testing.T) {
 			t.Errorf("%d: exit code %d, want %q in %s", tc.status, code, tc.says, errOut)
 		}
 	}
+	for kind, says := range map[error]string{load.ErrTLS: "begins with http://", load.ErrEvent: "The server's log may say why"} {
+		if err := benchAdvice(fmt.Errorf("http://h: %w", kind)); !strings.Contains(err.Error(), says) {
+			t.Error(err)
+		}
+	}
 	silent := fmt.Errorf("http://h: %w within 30s", load.ErrSilent)
 	if err := benchAdvice(silent); !strings.Contains(err.Error(), "takes connections and does not answer") {
 		t.Error(err)

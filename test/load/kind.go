@@ -2,9 +2,11 @@ package load
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"strconv"
 	"syscall"
@@ -14,6 +16,7 @@ import (
 var (
 	ErrUnreachable = errors.New("no server answers")
 	ErrSilent      = errors.New("the server gives no answer")
+	ErrTLS         = errors.New("no TLS connection")
 	ErrDialect     = errors.New("the server does not speak OpenAI's chat completions")
 	ErrAmbiguous   = errors.New("which model is not clear") // none was named, and there is not just one
 	ErrNoModel     = errors.New("there is no such model")
@@ -33,7 +36,7 @@ func kind(err error) string {
 	case errors.Is(err, ErrBroken):
 		return "stream broke off"
 	case errors.Is(err, ErrDialect):
-		return "not a stream"
+		return "not a chat's stream"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "connection refused"
 	}
@@ -66,13 +69,17 @@ func found(err error, base string) error {
 		return err
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
 		return fmt.Errorf("%s: %w within %s", base, ErrSilent, checkTimeout)
-	case errors.Is(err, ErrDialect):
+	case errors.Is(err, ErrDialect), errors.Is(err, ErrEvent):
 		return fmt.Errorf("%s: %w", base, err)
-	case errors.Is(err, ErrBroken), errors.Is(err, ErrEvent):
+	case errors.Is(err, ErrBroken):
 		return fmt.Errorf("%s: %w: %w", base, ErrDialect, err)
 	}
 	if _, answered := errors.AsType[*StatusError](err); answered {
 		return fmt.Errorf("%s %w", base, err)
+	}
+	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
+	if _, plain := errors.AsType[tls.RecordHeaderError](err); plain || untrusted || errors.Is(err, http.ErrSchemeMismatch) {
+		return fmt.Errorf("%w to %s: %w", ErrTLS, base, err)
 	}
 	return fmt.Errorf("%w at %s: %w", ErrUnreachable, base, err)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -280,6 +281,7 @@ func TestCheckOfOthers(t *testing.T) {
 		{models: "404" + page, is: ErrAmbiguous, says: "it lists no models (answered 404 Not Found: a page for people"},
 		{model: "m", answer: `{"choices":[{"message":{"content":"hi"}}]}`, is: ErrDialect, says: `it answered with "application/json"`},
 		{model: "m", answer: "data: [1]\n\n", is: ErrDialect, says: "not a chunk of a chat"},
+		{model: "m", answer: `data: {"error":{"message":"out of memory"}}` + "\n\n", is: ErrEvent, says: "an error within the stream: out of memory"},
 		{model: "m", answer: "500" + page, says: "answered 500 Internal Server Error: a page for people"},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -299,7 +301,7 @@ func TestCheckOfOthers(t *testing.T) {
 		to := Target{Bases: []string{server.URL}, Model: tc.model}
 		err := to.Check(t.Context())
 		server.Close()
-		if err == nil || tc.is != nil && !errors.Is(err, tc.is) || !strings.Contains(err.Error(), tc.says) || errors.Is(err, ErrUnreachable) {
+		if err == nil || tc.is != nil && !errors.Is(err, tc.is) || !strings.Contains(err.Error(), tc.says) || errors.Is(err, ErrUnreachable) || !errors.Is(tc.is, ErrDialect) && errors.Is(err, ErrDialect) {
 			t.Errorf("%+v: %v", tc, err)
 		}
 	}
@@ -312,6 +314,21 @@ func TestCheckOfASilentServer(t *testing.T) {
 	} {
 		if got := found(err, "http://h"); !errors.Is(got, want) || errors.Is(got, ErrUnreachable) {
 			t.Errorf("%v is %v, want %v", err, got, want)
+		}
+	}
+}
+
+// TestCheckWithoutTLS: a server that is there, but not as the URL says.
+func TestCheckWithoutTLS(t *testing.T) {
+	plain, secret := httptest.NewServer(http.NotFoundHandler()), httptest.NewUnstartedServer(http.NotFoundHandler())
+	secret.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secret.StartTLS()
+	defer plain.Close()
+	defer secret.Close()
+	for _, url := range []string{strings.Replace(plain.URL, "http:", "https:", 1), secret.URL} {
+		to := Target{Bases: []string{url}, Model: "m"}
+		if err := to.Check(t.Context()); !errors.Is(err, ErrTLS) || errors.Is(err, ErrUnreachable) {
+			t.Errorf("%s: %v", url, err)
 		}
 	}
 }

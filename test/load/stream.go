@@ -25,7 +25,8 @@ type chunk struct {
 	Choices []struct {
 		Delta struct {
 			Content   string          `json:"content"`
-			Reasoning string          `json:"reasoning_content"` // vLLM's name for what a model thinks before it answers
+			Reasoning string          `json:"reasoning"`         // vLLM's name for what a model thinks before it answers
+			Thought   string          `json:"reasoning_content"` // SGLang's, and vLLM's before
 			Tools     json.RawMessage `json:"tool_calls"`
 		} `json:"delta"`
 	} `json:"choices"`
@@ -79,7 +80,7 @@ func (s *stream) take(data []byte) error {
 	}
 	var c chunk
 	if err := json.Unmarshal(data, &c); err != nil {
-		return fmt.Errorf("%w: not a chunk of a chat: %.100q", ErrEvent, data)
+		return fmt.Errorf("%w: not a chunk of a chat: %.100q", ErrDialect, data)
 	}
 	if len(c.Error) > 0 && string(c.Error) != "null" {
 		return fmt.Errorf("%w: %s", ErrEvent, said(data))
@@ -92,7 +93,7 @@ func (s *stream) take(data []byte) error {
 		s.event = time.Since(s.began)
 	}
 	delta := &c.Choices[0].Delta
-	if s.into.First == 0 && (delta.Content != "" || delta.Reasoning != "" || len(delta.Tools) > 0) {
+	if s.into.First == 0 && (delta.Content != "" || delta.Reasoning != "" || delta.Thought != "" || len(delta.Tools) > 0) {
 		s.into.First = time.Since(s.began)
 	}
 	if s.text != nil {
@@ -106,8 +107,8 @@ func (s *stream) usage(c *chunk) {
 	if u == nil {
 		return
 	}
-	s.into.Prompt, s.into.Output = u.Prompt, u.Output
-	if u.Details != nil && u.Details.Cached != nil {
-		s.into.Cached, s.into.Metered = *u.Details.Cached, true
+	s.into.Prompt, s.into.Output = max(0, u.Prompt), max(0, u.Output)
+	if d := u.Details; d != nil && d.Cached != nil && *d.Cached >= 0 && *d.Cached <= u.Prompt { // some count it beside the prompt
+		s.into.Cached, s.into.Metered = *d.Cached, true
 	}
 }

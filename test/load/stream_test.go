@@ -26,11 +26,16 @@ func TestStream(t *testing.T) {
 		{name: "no details", text: "hello", body: hello + `data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":2,"prompt_tokens_details":null}}` + "\n\n" + done, want: Request{First: 1, Prompt: 9, Output: 2}},
 		{name: "no space", text: "hello", body: strings.ReplaceAll(hello+done, "data: ", "data:"), want: Request{First: 1}},
 		{name: "no text", body: role + done, want: Request{First: 1}},
+		{name: "a thought first, as vLLM calls it", body: `data: {"choices":[{"delta":{"reasoning":"hm"}}]}` + "\n\n" + done, want: Request{First: 1}},
 		{name: "a thought first", body: `data: {"choices":[{"delta":{"reasoning_content":"hm"}}]}` + "\n\n" + done, want: Request{First: 1}},
 		{name: "empty", err: ErrBroken},
 		{name: "cut", body: hello, text: "hello", err: ErrBroken, want: Request{First: 1}},
 		{name: "error", body: hello + `data: {"error":{"message":"out of memory"}}` + "\n\n", text: "hello", err: ErrEvent, want: Request{First: 1}},
-		{name: "not JSON", body: "data: <html>\n\n", err: ErrEvent},
+		{name: "not JSON", body: "data: <html>\n\n", err: ErrDialect},
+		{
+			name: "more cached than asked", text: "hello",
+			body: hello + `data: {"usage":{"prompt_tokens":9,"completion_tokens":-2,"prompt_tokens_details":{"cached_tokens":40}}}` + "\n\n" + done, want: Request{First: 1, Prompt: 9},
+		},
 		{name: "an endless line", body: "data: " + strings.Repeat("x", maxEvent+1), err: ErrBroken},
 	} {
 		for _, keep := range []bool{true, false} {

@@ -103,12 +103,12 @@ func TestPlotsKeepTheirBounds(t *testing.T) {
 
 func TestKind(t *testing.T) {
 	for want, err := range map[string]error{
-		"status 429":         fmt.Errorf("x: %w", &StatusError{Code: 429}),
-		"error in stream":    fmt.Errorf("%w: x", ErrEvent),
-		"stream broke off":   fmt.Errorf("%w: %w", ErrBroken, errors.New("unexpected EOF")),
-		"not a stream":       fmt.Errorf("%w: it is a page", ErrDialect),
-		"connection refused": fmt.Errorf("dial: %w", syscall.ECONNREFUSED),
-		"connection failed":  errors.New("no such host"),
+		"status 429":          fmt.Errorf("x: %w", &StatusError{Code: 429}),
+		"error in stream":     fmt.Errorf("%w: x", ErrEvent),
+		"stream broke off":    fmt.Errorf("%w: %w", ErrBroken, errors.New("unexpected EOF")),
+		"not a chat's stream": fmt.Errorf("%w: it is a page", ErrDialect),
+		"connection refused":  fmt.Errorf("dial: %w", syscall.ECONNREFUSED),
+		"connection failed":   errors.New("no such host"),
 	} {
 		if got := kind(err); got != want {
 			t.Errorf("%v is %q, want %q", err, got, want)

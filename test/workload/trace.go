@@ -21,6 +21,8 @@ const (
 	traceSpeed = 2
 	// traceBin is the raster of the trace's timestamps; requests are spread over it.
 	traceBin = 3 * time.Second
+	// traceEnd is the greatest timestamp, in ms: it is counted from the trace's beginning.
+	traceEnd = 1e10
 	// traceWarm is the share of the trace that does not count.
 	traceWarm = 0.15
 )
@@ -61,8 +63,12 @@ func (m *maker) read(from io.Reader) error {
 		}
 		var r traced
 		err := json.Unmarshal(lines.Bytes(), &r)
-		if err == nil && r.InputLength <= 0 {
+		switch {
+		case err != nil:
+		case r.InputLength <= 0:
 			err = errors.New("it has no input_length")
+		case r.Timestamp < 0 || r.Timestamp > traceEnd:
+			err = fmt.Errorf("its timestamp is %g, and must be milliseconds since the trace's beginning", r.Timestamp)
 		}
 		if err != nil {
 			return fmt.Errorf("line %d is not a request of such a trace: %w", n, err)

@@ -252,7 +252,10 @@ func TestErrors(t *testing.T) {
 		t.Errorf("missing trace: %v", err)
 	}
 	file := filepath.Join(t.TempDir(), "bad")
-	for text, says := range map[string]string{"": "no request in it", "\n{": "line 2", `{"prompt":"x"}`: "line 1 is not a request of such a trace: it has no input_length"} {
+	for text, says := range map[string]string{
+		"": "no request in it", "\n{": "line 2", `{"prompt":"x"}`: "line 1 is not a request of such a trace: it has no input_length",
+		`{"timestamp":1.7e12,"input_length":1}`: "its timestamp is 1.7e+12, and must be", `{"timestamp":-1,"input_length":1}`: "its timestamp is -1",
+	} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
