@@ -42,14 +42,8 @@ func (a *Admin) refuse(w http.ResponseWriter, err error) {
 	a.write(w, status, Error{ErrorDetail{Message: message(err), Param: param}})
 }
 
-// message leaves out the field where Param says it.
+// message says what is wrong, where, and what would be right.
 func message(err error) string {
-	if field, ok := errors.AsType[*openai.FieldError](err); ok {
-		return field.Message
-	}
-	if invalid, ok := errors.AsType[*sagemaker.ValidationError](err); ok {
-		return invalid.Message
-	}
 	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ErrNoQuorum) && !errors.Is(err, ErrUnknown) { // which say more
 		return "the cluster did not answer in time: the change may have been applied; read the epoch before repeating it"
 	}

@@ -329,6 +329,10 @@ func TestDemoWithLoad(t *testing.T) {
 	if code != exitDone || !strings.Contains(explained, "PREFIX_AWARE") {
 		t.Errorf("explain: exit code %d: %s%s", code, explained, errText)
 	}
+	code, _, errText = cli(t, `{"model":"demo","messages":"hi"}`, "explain", "-f", "-", "--admin", url)
+	if want := "messages: must be an array of messages, not a string\n"; code != exitFailed || !strings.HasSuffix(errText, want) {
+		t.Errorf("explain of what is no chat: exit code %d: %s", code, errText)
+	}
 	if !strings.Contains(text, "They agree: epoch 1.2") {
 		t.Errorf("the routers do not agree:\n%s", text)
 	}
