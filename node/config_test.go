@@ -86,6 +86,14 @@ func TestBrokenFiles(t *testing.T) {
 	}
 }
 
+// A backend without an endpoint belongs to the only one, and else to none.
+func TestBackendOfNoEndpoint(t *testing.T) {
+	err := load(t, "endpoints: [{name: a}, {name: b}]\nbackends: [{id: x, url: 'http://h:1'}]\n").Validate()
+	if err == nil || err.Error() != "backends[x].endpoint: want the name of an endpoint; it may be left out where there is one alone" {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestLaterSourcesWin(t *testing.T) {
 	const file = "shutdown: {grace: 1s}\nrouter: {name: file}\nadmin: {pprof: true}\n"
 	vars := map[string]string{"WARMRING_SHUTDOWN_GRACE": "2s", "WARMRING_ROUTER_NAME": "environment"}

@@ -119,7 +119,11 @@ func (d *draft) checkBackends() {
 			d.fail(path+".state", "want joining, active or draining")
 		}
 		ep, ok := d.endpoints[b.Endpoint]
-		if !ok {
+		switch {
+		case !ok && b.Endpoint == "":
+			d.fail(path+".endpoint", "want the name of an endpoint; it may be left out where there is one alone")
+			continue
+		case !ok:
 			d.fail(path+".endpoint", "there is no endpoint %q", b.Endpoint)
 			continue
 		}

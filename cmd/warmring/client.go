@@ -127,12 +127,16 @@ func (c *client) refusal(resp *http.Response, body []byte) error {
 	var said struct {
 		Error struct {
 			Message string `json:"message"`
+			Param   string `json:"param"`
 		} `json:"error"`
 	}
 	words, advice := string(bytes.TrimSpace(body[:min(len(body), 500)])), ""
 	own := json.Unmarshal(body, &said) == nil && said.Error.Message != ""
 	if own {
 		words = said.Error.Message
+		if param := said.Error.Param; !strings.Contains(words, param) {
+			words = param + ": " + words
+		}
 	}
 	switch {
 	case resp.StatusCode == http.StatusUnauthorized:

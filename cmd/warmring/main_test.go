@@ -145,6 +145,13 @@ func TestNotAnAdminListener(t *testing.T) {
 			t.Errorf("%s: exit code %d: %s", text, code, errOut)
 		}
 	}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, `{"error":{"message":"is required","param":"messages"}}`, http.StatusBadRequest)
+	}))
+	defer srv.Close()
+	if _, _, errOut := cli(t, "{}", "explain", "-f", "-", "--admin", srv.URL); !strings.Contains(errOut, "messages: is required") {
+		t.Errorf("the field is not named: %s", errOut)
+	}
 	c := client{admin: "http://h"}
 	if err := c.unanswered(t.Context(), context.DeadlineExceeded); !strings.Contains(err.Error(), "no answer within 30s; --admin") {
 		t.Error(err)
