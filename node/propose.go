@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/warmring/warmring/api/admin"
@@ -35,14 +37,24 @@ type chair struct{ *replica }
 // Propose implements peer.Fleet.
 func (c chair) Propose(ctx context.Context, p peer.Proposal) (peer.Version, error) {
 	return c.spanned(ctx, "agree", func(ctx context.Context) (peer.Version, error) {
+		was := c.epochs.newest()
 		e, err := c.agreement.Propose(ctx, consensus.Proposal{
 			ID: p.ID, Base: consensus.Base{Generation: p.BaseGeneration, Number: p.BaseNumber}, Change: p.Change, Force: p.Force, By: p.By,
 		})
 		if err != nil {
 			return peer.Version{}, toPeer(err)
 		}
+		c.tell(ctx, was, e, p.By)
 		return peer.VersionOf(e), nil
 	})
+}
+
+// tell logs what people changed; what the leader itself changes it logs with its reasons.
+func (r *replica) tell(ctx context.Context, was, is *routing.Epoch, by string) {
+	for _, c := range admin.Summary(was, is) {
+		r.log.InfoContext(ctx, "fleet changed", slog.String("kind", c.Kind), slog.Int("count", c.Count), slog.String("subject", strings.Join(c.IDs, ", ")),
+			slog.String("why", "asked for by "+by), slog.String("epoch", is.ID()))
+	}
 }
 
 // Renew implements peer.Fleet.

@@ -222,6 +222,8 @@ func TestSIGHUPReloadsOrRefuses(t *testing.T) {
 			t.Fatal("the reload does not reach the fleet")
 		}
 	}
+	p.log.until(t, "reloaded")
+	p.log.until(t, `kind="backends`)
 	p.signal(t, syscall.SIGINT)
 	if state := p.wait(t); state.ExitCode() != exitDone {
 		t.Errorf("ended with %v", state)

@@ -91,5 +91,7 @@ func (s *settings) reload(ctx context.Context, n *node.Node) {
 	}
 	if err != nil {
 		n.Log().ErrorContext(ctx, "reload refused, the old configuration stays", slog.Any("error", err))
+		return
 	}
+	n.Log().InfoContext(ctx, "reloaded, the fleet is as the configuration file says", slog.String("epoch", n.Epoch().ID()))
 }
