@@ -177,6 +177,9 @@ func TestSystemd(t *testing.T) {
 		t.Fatal(err)
 	}
 	timely(t, node.Default(), 0, limit)
+	if !strings.Contains(text, "Restart=on-failure\n") || !strings.Contains(text, "\nStartLimitIntervalSec=0\n") {
+		t.Error("systemd gives up when it fails five times in a row") // within 10 s, unless the unit says otherwise
+	}
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
 		t.Log("systemd-analyze is not here: the unit is not verified")
