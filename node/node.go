@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -235,14 +236,18 @@ func (n *Node) compareFile(ctx context.Context) {
 	}
 }
 
-// restartNeeded names the scalar settings in which b differs from a.
+// restartNeeded names the settings in which b differs from a, the fleet aside. It shows no passwords.
 func restartNeeded(a, b Config) error {
 	var errs []error
-	was, is := Leaves(&a), Leaves(&b)
+	maskedA, maskedB := a.Masked(), b.Masked()
+	was, is, shownWas, shownIs := Leaves(&a), Leaves(&b), Leaves(&maskedA), Leaves(&maskedB)
 	for i := range was {
 		if was[i].String() != is[i].String() {
-			errs = append(errs, fmt.Errorf("%s: changed from %q to %q, which needs a restart", is[i].Path, was[i], is[i]))
+			errs = append(errs, fmt.Errorf("%s: changed from %q to %q, which needs a restart", is[i].Path, shownWas[i], shownIs[i]))
 		}
+	}
+	if !slices.Equal(a.Discovery.DNS, b.Discovery.DNS) {
+		errs = append(errs, errors.New("discovery.dns: changed, which needs a restart"))
 	}
 	return errors.Join(errs...)
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/warmring/warmring/api/fleet"
+	"github.com/warmring/warmring/node/discovery"
 	"github.com/warmring/warmring/routing"
 	"github.com/warmring/warmring/test/modelserver"
 )
@@ -245,16 +246,21 @@ func TestAWrongReloadIsRefusedAsAWhole(t *testing.T) {
 	wrong.Proxy.Retry.Attempts = 0
 	moved := testConfig("http://127.0.0.1:9", "http://127.0.0.1:10")
 	moved.API.Listen = "127.0.0.1:1"
+	moved.Telemetry.Traces.Endpoint = "http://bob:secret@h:1"
+	moved.Discovery.DNS = []discovery.DNSConfig{{Name: "gpus", Port: 1, Scheme: "http", Weight: 1, Interval: time.Second}}
 	for name, tc := range map[string]struct {
 		cfg  Config
 		want []string
 	}{
 		"not valid":     {wrong, []string{"proxy.retry.attempts", "backends[gpu-1].endpoint"}},
-		"needs restart": {moved, []string{`api.listen: changed from "127.0.0.1:0" to "127.0.0.1:1", which needs a restart`}},
+		"needs restart": {moved, []string{`api.listen: changed from "127.0.0.1:0" to "127.0.0.1:1", which needs a restart`, `to "http://bob:xxxxx@h:1"`, "discovery.dns: changed"}},
 	} {
 		err := n.Reload(t.Context(), tc.cfg)
 		if err == nil {
 			t.Fatalf("%s: accepted", name)
+		}
+		if strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: shows a password: %v", name, err)
 		}
 		for _, w := range tc.want {
 			if !strings.Contains(err.Error(), w) {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/warmring/warmring/routing"
 )
 
 // Config says what a node tells about itself. Start from Default.
@@ -74,7 +76,7 @@ func (c Config) Validate() error {
 		oneOf(s.path+".exporter", s.exporter, "", "none", "otlp")
 		oneOf(s.path+".protocol", s.protocol, "", "grpc", "http/protobuf")
 		if u, err := url.Parse(s.endpoint); s.endpoint != "" && (err != nil || u.Host == "" || !httpScheme(u.Scheme)) {
-			errs = append(errs, fmt.Errorf("telemetry.%s.endpoint: %q is not a URL such as http://collector:4317", s.path, s.endpoint))
+			errs = append(errs, fmt.Errorf("telemetry.%s.endpoint: %q is not a URL such as http://collector:4317", s.path, routing.WithoutUser(s.endpoint)))
 		}
 	}
 	if !(c.Traces.Sample >= 0 && c.Traces.Sample <= 1) { // written so that NaN is refused too

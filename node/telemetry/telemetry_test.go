@@ -58,12 +58,12 @@ func TestValidateReportsEverything(t *testing.T) {
 	if err := Default().Validate(); err != nil {
 		t.Errorf("Default is not valid: %v", err)
 	}
-	c := Config{Log: LogConfig{"loud", "xml"}, Traces: TracesConfig{"zipkin", "udp", "here", 2}}
+	c := Config{Log: LogConfig{"loud", "xml"}, Traces: TracesConfig{"zipkin", "udp", "bob:secret@here", 2}}
 	want := `telemetry.log.level: "loud" is not one of debug, info, warn, error
 telemetry.log.format: "xml" is not one of text, json
 telemetry.traces.exporter: "zipkin" is not one of none, otlp, or empty
 telemetry.traces.protocol: "udp" is not one of grpc, http/protobuf, or empty
-telemetry.traces.endpoint: "here" is not a URL such as http://collector:4317
+telemetry.traces.endpoint: "...@here" is not a URL such as http://collector:4317
 telemetry.traces.sample: 2 is not between 0 and 1
 telemetry.metrics.interval: 0s is under 1s
 telemetry.flush_timeout: 0s is not positive`
