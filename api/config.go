@@ -14,7 +14,7 @@ type Config struct {
 	Insecure bool   `yaml:"insecure" about:"allow api.listen beyond the loopback interface without keys"`
 	// KeysFile has lines like "name: key" or the key alone; a comment begins with
 	// # at the start of the line or after a space.
-	KeysFile     string   `yaml:"keys_file" about:"file with API keys, one a line, alone or after a name and a colon; empty: requests need none"`
+	KeysFile     string   `yaml:"keys_file" about:"file with API keys, one a line, as KEY or NAME: KEY with a blank between them; empty: requests need none"`
 	Limits       Limits   `yaml:"limits"`
 	Timeouts     Timeouts `yaml:"timeouts"`
 	Headers      bool     `yaml:"headers" about:"put X-Warmring-* headers on answers: which router chose which backend, and why"`
