@@ -20,7 +20,7 @@ build: ## build the binary build/warmring
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BUILD)/warmring ./cmd/warmring
 
 .PHONY: demo
-demo: build ## start a router and seven simulated model servers on this machine (Ctrl-C stops them)
+demo: build ## start three routers and seven simulated model servers on this machine (Ctrl-C stops them)
 	$(BUILD)/warmring demo $(ARGS)
 
 .PHONY: test
