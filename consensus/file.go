@@ -39,6 +39,8 @@ type file struct {
 	id     atomic.Pointer[identity]
 	term   atomic.Uint64 // raft's term where the file could not take it
 	failed atomic.Int64
+	told   atomic.Int64 // when a failure was last logged, Unix nanoseconds
+	log    *slog.Logger
 	random io.Reader
 	write  func(func(*bbolt.Tx) error) error // db.Update, unless a test makes it fail
 }
@@ -56,7 +58,7 @@ func openFile(dir string, random io.Reader, log *slog.Logger) (*file, error) {
 	case err != nil:
 		return nil, fmt.Errorf("consensus.data_dir: %s cannot be read (%w); if it is damaged, remove the directory: the replica then joins as a new one", path, err)
 	}
-	f := &file{db: db, dir: dir, random: random, write: db.Update}
+	f := &file{db: db, dir: dir, log: log, random: random, write: db.Update}
 	if err := f.load(); err != nil {
 		return nil, errors.Join(fmt.Errorf("consensus.data_dir: %s: %w", path, err), db.Close())
 	}
@@ -196,8 +198,18 @@ func (f *file) update(fn func(*bbolt.Tx) error) error {
 	err := f.write(fn)
 	if err != nil {
 		f.failed.Add(1)
+		f.tell(err)
 		return err
 	}
 	f.failed.Store(0)
 	return nil
+}
+
+// tell logs why the file cannot be written, once in a while: raft tries again and again.
+func (f *file) tell(err error) {
+	const pause = time.Minute
+	now, last := time.Now().UnixNano(), f.told.Load()
+	if now-last >= int64(pause) && f.told.CompareAndSwap(last, now) {
+		f.log.Error("the data file cannot be written (consensus.data_dir)", "path", f.db.Path(), "error", err)
+	}
 }

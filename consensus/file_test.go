@@ -9,11 +9,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/raft"
+	"go.etcd.io/bbolt"
 )
 
 func openTest(t *testing.T, dir string) *file {
@@ -177,6 +179,27 @@ func TestDamagedFileIsAnError(t *testing.T) {
 	}
 	if refused < len(damaged)/10 {
 		t.Errorf("%d of %d were refused", refused, len(damaged))
+	}
+}
+
+// A disk that is full must be seen in the log, with the reason, and not with each attempt.
+func TestFileTellsWhyItCannotBeWritten(t *testing.T) {
+	var said strings.Builder
+	f, err := openFile(t.TempDir(), rand.Reader, slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.write = func(func(*bbolt.Tx) error) error { return syscall.ENOSPC }
+	for range 5 {
+		if err := f.StoreLog(&raft.Log{Index: 1}); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("stored: %v", err)
+		}
+	}
+	if text := said.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "no space left") || !strings.Contains(text, "level=ERROR") {
+		t.Errorf("said %q", text)
+	}
+	if err := f.close(); err != nil {
+		t.Fatal(err)
 	}
 }
 
