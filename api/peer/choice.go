@@ -99,6 +99,8 @@ func (c *choice) stay(source Source, sources []Source, have Version, now time.Ti
 		voters = voters || s.Voter && c.avoid[s.Name].IsZero()
 	}
 	switch {
+	case len(sources) == 0:
+		return errOwn
 	case !listed:
 		return fmt.Errorf("%w: it is no longer a member", errBetter)
 	case ahead.Name == "":

@@ -68,6 +68,7 @@ var (
 	errWhole  = errors.New("the whole epoch is needed")
 	errBetter = errors.New("another source is better")
 	errBehind = errors.New("others are ahead and the source sends nothing")
+	errOwn    = errors.New("this router has epochs from its own log again")
 )
 
 // Run follows until ctx ends.
@@ -101,6 +102,8 @@ func (f *Feed) left(ctx context.Context, source Source, err error) {
 	case errors.Is(err, errWhole):
 		f.whole = true
 		pause(ctx, time.Until(f.asked.Add(wholeEvery)))
+	case errors.Is(err, errOwn):
+		return // as it should be: a voter that is slow may come here with each epoch
 	case !errors.Is(err, errBetter):
 		f.choice.failed(source.Name, time.Now())
 	}

@@ -2,6 +2,7 @@ package peer
 
 import (
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -171,6 +172,21 @@ func TestSourceFallsBehind(t *testing.T) {
 			c.Errorf("took %v", took)
 		}
 	})
+}
+
+// A voter follows nobody as soon as its own log has the epochs: that is no event, and no failure of whom it followed.
+func TestAVoterRests(t *testing.T) {
+	var said strings.Builder
+	f := NewFeed(FeedConfig{Log: slog.New(slog.NewTextHandler(&said, nil))})
+	source := Source{Name: "a", Address: "h:1", Voter: true}
+	err := f.choice.stay(source, nil, Version{}, time.Now())
+	if f.left(t.Context(), source, err); err == nil || said.Len() > 0 || len(f.choice.avoid) > 0 {
+		t.Errorf("%v; said %q, avoids %v", err, &said, f.choice.avoid)
+	}
+	err = f.choice.stay(source, []Source{{Name: "b", Address: "h:2", Voter: true}}, Version{}, time.Now())
+	if f.left(t.Context(), source, err); err == nil || !strings.Contains(said.String(), "no longer a member") {
+		t.Errorf("%v; said %q", err, &said)
+	}
 }
 
 func TestSlowFollowerGetsTheNewest(t *testing.T) {
