@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -23,10 +25,13 @@ func backendPath(id, suffix string) string {
 	return "/admin/v1/backends/" + url.PathEscape(id) + suffix
 }
 
-// words takes exactly as many arguments as are named.
+// words takes exactly as many arguments as are named, none of them empty.
 func words(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
+		empty := slices.Index(args, "")
 		switch {
+		case empty >= 0 && empty < len(names):
+			return usagef("%s is empty: %s", names[empty], cmd.UseLine())
 		case len(args) < len(names):
 			return usagef("%s is needed: %s", names[len(args)], cmd.UseLine())
 		case len(args) > len(names):
@@ -58,6 +63,7 @@ func (c *client) change(cmd *cobra.Command, method, path string, body any, did s
 func newBackendAdd() *cobra.Command {
 	var c client
 	var w waiting
+	var weight float64
 	cmd := &cobra.Command{
 		Use:   "add ID --url URL",
 		Short: "Add a model server, change one, or cancel its drain",
@@ -67,6 +73,9 @@ A new one gets requests as soon as the routers that probe it find it ready. The 
 		Example: "  warmring backend add gpu-7 --url http://10.0.0.17:8000 --wait",
 		Args:    words("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if !isWeight(weight) {
+				return usagef("--weight %v: must be a number above 0", weight)
+			}
 			body := map[string]any{}
 			for _, f := range []struct{ flag, field string }{
 				{"url", "url"}, {"endpoint", "endpoint"}, {"variant", "variant"}, {"weight", "weight"}, {"max-inflight", "max_inflight"},
@@ -91,7 +100,7 @@ A new one gets requests as soon as the routers that probe it find it ready. The 
 	f.String("url", "", "its `address`, such as http://10.0.0.17:8000")
 	f.String("endpoint", "", "its endpoint; needed where there are several")
 	f.String("variant", "", "its variant; the endpoint's first unless given")
-	f.Float64("weight", 1, "its capacity relative to the others")
+	f.Float64Var(&weight, "weight", 1, "its capacity relative to the others")
 	f.Int("max-inflight", 0, "requests at once, over all routers; 0: no limit")
 	return cmd
 }
@@ -141,7 +150,7 @@ func newBackendWeight() *cobra.Command {
 		Args:  words("ID", "WEIGHT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			weight, err := strconv.ParseFloat(args[1], 64)
-			if err != nil || !(weight > 0) {
+			if err != nil || !isWeight(weight) {
 				return usagef("WEIGHT %q: must be a number above 0; drain a server that should get nothing", args[1])
 			}
 			return c.change(cmd, http.MethodPut, backendPath(args[0], "/weight"), map[string]float64{"weight": weight},
@@ -151,6 +160,9 @@ func newBackendWeight() *cobra.Command {
 	c.addTo(cmd)
 	return cmd
 }
+
+// isWeight keeps out what JSON cannot say; the router judges the rest.
+func isWeight(w float64) bool { return w > 0 && !math.IsInf(w, 0) }
 
 func addForce(cmd *cobra.Command, force *bool) {
 	cmd.Flags().BoolVar(force, "force", false, "allow to take out more of the fleet at once than fleet.max_shrink")

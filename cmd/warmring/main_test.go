@@ -163,6 +163,19 @@ func TestNotAnAdminListener(t *testing.T) {
 	}
 }
 
+// What a router says of a field does not name it; the field is beside it.
+func TestRefusalsNameTheField(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+		_ = json.NewEncoder(w).Encode(admin.Error{Error: admin.ErrorDetail{Message: "must be an array", Param: "messages"}})
+	}))
+	defer srv.Close()
+	code, _, errOut := cli(t, "{}", "explain", "-f", "-", "--admin", srv.URL)
+	if code != exitFailed || !strings.Contains(errOut, "400 Bad Request: messages: must be an array") {
+		t.Errorf("exit code %d: %s", code, errOut)
+	}
+}
+
 // closedPort is one where nobody listens.
 func closedPort(t *testing.T) string {
 	t.Helper()
@@ -211,9 +224,15 @@ func TestExitCodes(t *testing.T) {
 		{"apply -f testdata/apply.yaml --admin http://" + closed, exitFailed, "no router answers"},
 		{"backend", exitDone, "drain"},
 		{"backend dran", exitUsage, "did you mean drain?"},
+		{"backend dran --admin http://" + closed, exitUsage, "did you mean drain?"},
+		{"backend --admin http://" + closed, exitUsage, "unknown flag: --admin"},
+		{"bogus --json", exitUsage, `unknown command "bogus"`},
 		{"backend add", exitUsage, "ID is needed: warmring backend add ID --url URL"},
 		{"backend add a b", exitUsage, `unexpected "b"`},
 		{"backend add a --weight heavy", exitUsage, "--weight"},
+		{"backend add a --weight NaN", exitUsage, "--weight NaN: must be a number above 0"},
+		{"backend add a --weight Inf", exitUsage, "--weight +Inf: must be a number above 0"},
+		{"backend weight a Inf", exitUsage, "must be a number above 0"},
 		{"backend weight a", exitUsage, "WEIGHT is needed"},
 		{"backend weight a 0", exitUsage, "must be a number above 0"},
 		{"backend drain", exitUsage, "ID is needed"},

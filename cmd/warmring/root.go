@@ -48,11 +48,19 @@ func newRoot() *cobra.Command {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	// Sentences about flags are wrapped at 100 columns, in all commands.
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 100"))
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(newServe(), newDemo(), newBench(), newModelServer(), newExplain(), newStatus(), newMembers(), newEpochs(), newEndpoints(), newBackends(),
 		newApply(), newBackend(),
 		newConfig(), newCerts(), newVersion())
 	return root
+}
+
+// flagError is the error of a flag, or of the unknown command in front of it, whose flag it may be.
+func flagError(cmd *cobra.Command, err error) error {
+	if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
+		return cmd.Args(cmd, args)
+	}
+	return usageError{err}
 }
 
 // group is a command that only has others below it.
