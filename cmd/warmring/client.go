@@ -134,7 +134,7 @@ func (c *client) refusal(resp *http.Response, body []byte) error {
 	own := json.Unmarshal(body, &said) == nil && said.Error.Message != ""
 	if own {
 		words = said.Error.Message
-		if param := said.Error.Param; !strings.Contains(words, param) {
+		if param := said.Error.Param; resp.StatusCode != http.StatusNotFound && !strings.Contains(words, param) {
 			words = param + ": " + words
 		}
 	}
