@@ -61,13 +61,17 @@ func (b *body) Read(p []byte) (int, error) {
 // as in tests of a handler alone, go without.
 func (b *body) arm() { _ = b.control.SetReadDeadline(time.Now().Add(b.timeout)) }
 
+// gone is net/http's error for the loss of an HTTP/2 connection, which has no
+// exported type, and may come before the context ends.
+const gone = "client disconnected"
+
 // bodyError tells apart why a body cannot be read.
 func bodyError(err error) error {
 	var broken *net.OpError
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return errBodyTimeout
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &broken):
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &broken), err.Error() == gone:
 		return fmt.Errorf("%w: %w", proxy.ErrClientGone, err)
 	default:
 		return fmt.Errorf("%w: %w", errBodyFraming, err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -187,6 +188,45 @@ func TestClientGone(t *testing.T) {
 	}
 	if rec := e.record(t); rec.Status != 499 || rec.Code != "client_gone" {
 		t.Errorf("recorded %+v", rec)
+	}
+}
+
+// A client that leaves in the middle of its body has not framed it wrongly, as
+// it looks over HTTP/2.
+func TestClientGoneInBody(t *testing.T) {
+	began := make(chan struct{}, 1)
+	e := newEdge(t, fleet(t, []string{"llama"}, modelServer(t, echo)), func(_ *Config, d *Deps) {
+		d.Counts = func(uint64) bool { began <- struct{}{}; return true }
+	})
+	for _, lost := range []bool{false, true} { // the connection, or the request alone
+		var nc net.Conn
+		transport := speaking(true)
+		transport.DialContext = func(ctx context.Context, network, addr string) (_ net.Conn, err error) {
+			nc, err = new(net.Dialer).DialContext(ctx, network, addr)
+			return nc, err
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		body, begin := io.Pipe()
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url+"/v1/chat/completions", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			<-began
+			if lost {
+				_ = nc.Close()
+			}
+			cancel()
+		}()
+		if res, err := transport.RoundTrip(req); err == nil {
+			_ = res.Body.Close()
+			t.Errorf("got %d", res.StatusCode)
+		}
+		if rec := e.record(t); rec.Status != 499 || rec.Code != "client_gone" {
+			t.Errorf("connection lost %v: recorded %+v", lost, rec)
+		}
+		_ = begin.Close()
+		transport.CloseIdleConnections()
 	}
 }
 

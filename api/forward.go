@@ -168,7 +168,11 @@ func (x *exchange) fill() error {
 				return err
 			}
 		}
-		if err != nil && !x.body.done {
+		switch {
+		case err == nil, x.body.done:
+		case x.ctx.Err() != nil:
+			return proxy.ErrClientGone // over HTTP/2, that looks like bad framing
+		default:
 			return err
 		}
 	}
