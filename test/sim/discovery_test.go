@@ -192,7 +192,7 @@ func TestALeaseEnds(t *testing.T) {
 		w.Soon("back once more, after the waits of one that comes and goes", time.Minute, c.is(routing.Active, "m01"))
 		w.renew(c.Routers[0], models[2], 300)
 		_ = c.Routers[0].Call(http.MethodDelete, "leases/m02", "", nil) // may say that there is none yet
-		time.Sleep(time.Second) // the leader may have written already that it comes
+		time.Sleep(time.Second)                                         // the leader may have written already that it comes
 		w.Soon("it does not stay", 10*time.Second, c.without("m02"))
 		load.Wait().LostOnly()
 	})
