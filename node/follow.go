@@ -191,7 +191,10 @@ func (r *replica) seed(ctx context.Context, address string) ([]netip.AddrPort, e
 func (r *replica) compare(name string, theirs peer.Version) {
 	if ours := r.version(); ours.Number > 0 && ours.Contradicts(theirs) {
 		r.mismatches.Add(1)
-		r.log.Error("two epochs of one number", slog.String("peer", name), slog.String("ours", ours.String()), slog.String("theirs", theirs.String()))
+		both := [2]peer.Version{ours, theirs}
+		if told := r.told.Swap(&both); told == nil || *told != both { // each frame says it again
+			r.log.Error("two epochs of one number", slog.String("peer", name), slog.String("ours", ours.String()), slog.String("theirs", theirs.String()))
+		}
 		signal(r.doubts)
 	}
 }

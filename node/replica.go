@@ -59,10 +59,11 @@ type replica struct {
 	sketches   sketches
 	leaving    atomic.Bool
 	mismatches atomic.Uint64
-	news       chan struct{} // one place: follow has something to look at
-	listed     chan struct{} // one place: discovery lists something else
-	orders     chan struct{} // one place: the leader has something to look at
-	doubts     chan struct{} // one place: the epoch in use may be wrong
+	told       atomic.Pointer[[2]peer.Version] // ours and theirs, of the mismatch that was logged last
+	news       chan struct{}                   // one place: follow has something to look at
+	listed     chan struct{}                   // one place: discovery lists something else
+	orders     chan struct{}                   // one place: the leader has something to look at
+	doubts     chan struct{}                   // one place: the epoch in use may be wrong
 }
 
 // nameLimit is how many bytes of router.name go into the replica's own name.
