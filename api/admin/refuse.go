@@ -44,6 +44,9 @@ func (a *Admin) refuse(w http.ResponseWriter, err error) {
 
 // message says what is wrong, where, and what would be right.
 func message(err error) string {
+	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return fmt.Sprintf("the body is larger than %d bytes, which is the most that is read here", large.Limit)
+	}
 	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ErrNoQuorum) && !errors.Is(err, ErrUnknown) { // which say more
 		return "the cluster did not answer in time: the change may have been applied; read the epoch before repeating it"
 	}

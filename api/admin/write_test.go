@@ -199,6 +199,15 @@ func TestRefusedWrites(t *testing.T) {
 	}
 }
 
+func TestALargeBodyIsToldTheLimit(t *testing.T) {
+	a, l := writable(t)
+	var got Error
+	w := ask(t, a, "PUT", "/admin/v1/fleet", strings.Repeat(" ", maxFleet+1), &got)
+	if w.Code != http.StatusRequestEntityTooLarge || !strings.Contains(got.Error.Message, "larger than 4194304 bytes") || len(l.writes) > 0 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
 // Each answer of the cluster has a status and words of its own.
 func TestWhatTheClusterAnswers(t *testing.T) {
 	for _, c := range []struct {
