@@ -14,6 +14,9 @@ const (
 	unfoundedAfter = time.Minute
 	// memoryOfMembers is how long a router counts that is gone without a word.
 	memoryOfMembers = 10 * time.Minute
+	// electionTime is how long voters that see each other again have to elect a leader, before those who see them too give
+	// their generation up.
+	electionTime = 5 * time.Second
 )
 
 // view is what a replica knows when it decides what to do about its cluster.
@@ -26,6 +29,7 @@ type view struct {
 	seeds    int           // addresses
 	reached  int           // of them
 	lost     time.Duration // since it last knew a quorum
+	calm     time.Duration // since a router came, or came back
 	patience time.Duration // before a new generation; 0: for ever
 	known    int           // routers alive at some time in memoryOfMembers, this one included
 }
@@ -79,6 +83,8 @@ func decide(v view) action {
 		return wait("no majority of the voters is reachable: changes are refused until it is back")
 	case v.lost < v.patience:
 		return wait("no majority of the voters is reachable: changes are refused until it is back, or until a new generation is founded after %v", v.patience)
+	case v.calm < electionTime:
+		return wait("no majority of the voters was reachable, and a router has come back: the voters have %v to elect a leader", electionTime)
 	default:
 		return v.renew()
 	}

@@ -34,7 +34,7 @@ func blankNeighbour(name, server string) neighbour {
 func widow(change ...func(*view)) view {
 	v := newcomer(func(v *view) {
 		v.self.Blank, v.self.Cluster, v.self.Generation, v.self.Number = false, "X", 1, 7
-		v.lost = 2 * time.Minute
+		v.lost, v.calm = 2*time.Minute, time.Minute
 		for i := range v.others {
 			h := &v.others[i].hello
 			v.others[i].Blank, h.Blank, h.Cluster, h.Generation, h.Number = false, false, "X", 1, 7
@@ -86,6 +86,7 @@ func TestDecide(t *testing.T) {
 		{"quorum here", widow(func(v *view) { v.self.Quorum = true }), deedNone, ""},
 		{"quorum there", widow(bound(0, "X", 1, 7, true)), deedNone, ""},
 		{"not lost for long", widow(func(v *view) { v.lost = time.Second }), deedNone, "until a new generation is founded after 1m0s"},
+		{"they see each other again", widow(func(v *view) { v.calm = time.Second }), deedNone, "have 5s to elect a leader"},
 		{"never a new generation", widow(func(v *view) { v.patience = 0 }), deedNone, "changes are refused until it is back"},
 		{"a minority of those known", widow(func(v *view) { v.known = 6 }), deedNone, "only 3 of 6 routers"},
 		{"a newcomer is not in yet", widow(func(v *view) { v.others[0] = blankNeighbour("b", "s2") }), deedNone, "router b to join cluster X"},

@@ -43,7 +43,8 @@ type Log struct {
 
 	mu       sync.Mutex // guards what follows; never held over I/O
 	members  []Member
-	seeds    int // addresses, and at how many of them somebody answered when members was made
+	came     time.Time // when a router was seen that was not there before
+	seeds    int       // addresses, and at how many of them somebody answered when members was made
 	reached  int
 	address  map[string]string // by server
 	known    map[string]time.Time
@@ -230,6 +231,9 @@ func (l *Log) SetMembers(members []Member, seeds, reached int) {
 	l.seeds, l.reached = seeds, reached
 	l.members = slices.Clone(members)
 	l.remember(l.members, now)
+	if slices.ContainsFunc(members, func(m Member) bool { return l.address[m.Server] == "" }) {
+		l.came = now
+	}
 	clear(l.address)
 	here := make(map[string]bool, len(members))
 	for _, m := range members {

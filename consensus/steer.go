@@ -178,6 +178,7 @@ func (l *Log) view() view {
 	v.lost = now.Sub(*l.quorumAt.Load())
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	v.calm = now.Sub(l.came)
 	v.known, v.seeds, v.reached = len(l.known), l.seeds, l.reached
 	for _, m := range l.members {
 		if m.Name == l.deps.Name {

@@ -33,18 +33,18 @@ func TestAnotherContentUnderTheSameNumber(t *testing.T) {
 				}
 				theirs := victim.replica.version()
 				victim.replica.epochs.offer(wrong)
-				for range 5 { // as each frame of the other routers does
-					victim.replica.compare("some", theirs)
-				}
 				if agreed(routers) {
 					t.Fatal("nothing is planted")
+				}
+				for range 5 { // as each frame of the other routers does
+					victim.replica.compare("some", theirs)
 				}
 				await(t, "a report and a repair", func() bool { return agreed(routers) && victim.replica.mismatches.Load() > 0 })
 				time.Sleep(5 * time.Second)
 				if !agreed(routers) || routers[0].Epoch().Digest() != right {
 					t.Errorf("the wrong content has won: %v", routers[0].Epoch().Backends())
 				}
-				if n := strings.Count(victim.said.String(), "two epochs of one number"); n == 0 || n > 3 { // others may have taken the wrong one for a moment
+				if n := strings.Count(victim.said.String(), "two epochs of one number"); n == 0 || n > 4 { // others may have the wrong one for a moment
 					t.Errorf("it is %d times in the log", n)
 				}
 				if n := victim.replica.state().Mismatches; n == 0 {
