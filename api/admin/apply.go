@@ -108,13 +108,12 @@ func (a *Admin) lease(w http.ResponseWriter, r *http.Request) (Lease, error) {
 // without effect. That of another lease may be taken: it runs out, or the backend has moved.
 func vacant(e *routing.Epoch, b *routing.Backend) error {
 	for _, have := range e.Backends() {
-		path := "backends[" + b.ID + "].url"
 		switch {
 		case have.State == routing.Draining || have.Source == sourceLease || (have.ID == b.ID) == (have.URL == b.URL):
 		case have.ID == b.ID:
-			return &routing.ChangeError{Path: path, Msg: fmt.Sprintf("%q: it is at %q, and listed otherwise", b.URL, have.URL)}
+			return &routing.ChangeError{Path: "backends[" + b.ID + "].url", Msg: fmt.Sprintf("%q: it is at %q, and listed otherwise", b.URL, have.URL)}
 		default:
-			return &routing.ChangeError{Path: path, Msg: fmt.Sprintf("%q is the address of backend %q too", b.URL, have.ID)}
+			return sharedAddress(b, have.ID)
 		}
 	}
 	return nil

@@ -127,6 +127,11 @@ func (a *Admin) await(ctx context.Context, wanted func(*routing.Epoch) bool) {
 	}
 }
 
+// sharedAddress says that another backend is at b's address.
+func sharedAddress(b *routing.Backend, other string) error {
+	return &routing.ChangeError{Path: "backends[" + b.ID + "].url", Msg: fmt.Sprintf("%q is the address of backend %q too", b.URL, other)}
+}
+
 // distinct refuses two backends at one address: each would get the other's load.
 func distinct(e *routing.Epoch) error {
 	var errs []error
@@ -136,7 +141,7 @@ func distinct(e *routing.Epoch) error {
 			continue // may have been renamed
 		}
 		if first, taken := owner[b.URL]; taken {
-			errs = append(errs, &routing.ChangeError{Path: "backends[" + b.ID + "].url", Msg: fmt.Sprintf("%q is the address of backend %q too", b.URL, first)})
+			errs = append(errs, sharedAddress(&b, first))
 		}
 		owner[b.URL] = b.ID
 	}

@@ -125,10 +125,7 @@ func TestSilenceAndHeal(t *testing.T) {
 // A connection that breaks and comes back takes no count with it.
 func TestReset(t *testing.T) {
 	inBubble(t, 2, func(c *cluster) {
-		c.complete(time.Second)
-		a, b := c.routers[0], c.routers[1]
-		b.set("gpu-0", 4)
-		c.within(time.Second, "known", func() bool { return a.inflight() == 4 })
+		a, _ := c.busy()
 		for range 20 {
 			a.breakStream()
 			for range 320 {
@@ -178,13 +175,20 @@ func TestMemberLeavesAndComesBack(t *testing.T) {
 	})
 }
 
+// busy waits until the first router knows that the second has four requests in flight.
+func (c *cluster) busy() (a, b *router) {
+	c.Helper()
+	c.complete(time.Second)
+	a, b = c.routers[0], c.routers[1]
+	b.set("gpu-0", 4)
+	c.within(time.Second, "known", func() bool { return a.inflight() == 4 })
+	return a, b
+}
+
 // A router that starts anew has another name, and often the address of the old one.
 func TestAnotherRouterAtTheAddress(t *testing.T) {
 	inBubble(t, 2, func(c *cluster) {
-		c.complete(time.Second)
-		a, b := c.routers[0], c.routers[1]
-		b.set("gpu-0", 4)
-		c.within(time.Second, "known", func() bool { return a.inflight() == 4 })
+		a, b := c.busy()
 		b.kill()
 		b.host.Restart()
 		again := c.add("r01")
@@ -205,10 +209,7 @@ func TestAnotherRouterAtTheAddress(t *testing.T) {
 // Who is a member no more is forgotten at once, also if its stream broke just before.
 func TestWhoLeftIsForgottenAtOnce(t *testing.T) {
 	inBubble(t, 2, func(c *cluster) {
-		c.complete(time.Second)
-		a, b := c.routers[0], c.routers[1]
-		b.set("gpu-0", 4)
-		c.within(time.Second, "known", func() bool { return a.inflight() == 4 })
+		a, _ := c.busy()
 		a.breakStream()
 		c.within(time.Second, "broken", func() bool { return a.mesh.Counts().Streams == 0 })
 		if n := a.inflight(); n != 4 {
@@ -221,10 +222,7 @@ func TestWhoLeftIsForgottenAtOnce(t *testing.T) {
 
 func TestForeignRouterIsRefused(t *testing.T) {
 	inBubble(t, 2, func(c *cluster) {
-		a, b := c.routers[0], c.routers[1]
-		c.complete(time.Second)
-		b.set("gpu-0", 4)
-		c.within(time.Second, "known", func() bool { return a.inflight() == 4 })
+		a, b := c.busy()
 		b.mu.Lock()
 		b.id = "c2"
 		b.mu.Unlock()

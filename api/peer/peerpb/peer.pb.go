@@ -632,7 +632,7 @@ func (x *ProposeReply) GetVersion() *Version {
 
 type RenewRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Backend       []byte                 `protobuf:"bytes,1,opt,name=backend,proto3" json:"backend,omitempty"` // routing.Backend as JSON
+	Backend       []byte                 `protobuf:"bytes,1,opt,name=backend,proto3" json:"backend,omitempty"`           // routing.Backend as JSON
 	TtlMs         int64                  `protobuf:"varint,2,opt,name=ttl_ms,json=ttlMs,proto3" json:"ttl_ms,omitempty"` // 0: the lease ends
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
