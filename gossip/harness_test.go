@@ -150,7 +150,7 @@ func (w *world) build(host string) *router {
 	return r
 }
 
-// cluster starts n routers on hosts r0, r1 and so on, and waits until all see all.
+// cluster starts n routers on hosts r0, r1 and so on, waits until all see all, and lets them say that they are one cluster.
 func (w *world) cluster(n int) []*router {
 	w.t.Helper()
 	for i := range n { // the seeds' names must be there for the first one
@@ -161,6 +161,9 @@ func (w *world) cluster(n int) []*router {
 		routers = append(routers, w.start(fmt.Sprintf("r%d", i)))
 	}
 	w.within(10*time.Second, "all see all", func() bool { return see(routers, routers) })
+	for _, r := range routers {
+		r.SetMeta(Meta{Cluster: w.label})
+	}
 	return routers
 }
 

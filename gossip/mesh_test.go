@@ -177,6 +177,29 @@ func TestSeedsMove(t *testing.T) {
 	})
 }
 
+// TestSeedsBecomeKnown lets most of the seeds' names come a moment after the router that waits for them has met one, while
+// nobody answers at another: founders, who count the seeds that they reached, must not wait for the interval of a cluster.
+func TestSeedsBecomeKnown(t *testing.T) {
+	bubble(t, func(w *world) {
+		t := w.t
+		w.net.SetName("gone", netip.MustParseAddr("10.9.9.9"))
+		w.seeds = []string{"gone", "r0", "r1", "r2", "r3"}
+		all := []*router{w.start("r0"), w.start("r1")}
+		time.Sleep(100 * time.Millisecond)
+		if total, reached := all[0].Reached(); total != 2 || reached > 1 {
+			t.Errorf("reached %d of %d, want at most 1 of 2", reached, total)
+		}
+		all = append(all, w.start("r2"), w.start("r3"))
+		w.within(5*time.Second, "the first one reached three of its four seeds", func() bool {
+			total, reached := all[0].Reached()
+			return total == 4 && reached == 3
+		})
+		if !see(all, all) {
+			t.Error("they are no cluster")
+		}
+	})
+}
+
 func TestNamesFail(t *testing.T) {
 	bubble(t, func(w *world) {
 		t := w.t

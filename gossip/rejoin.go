@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	firstPause   = time.Second // between attempts until the first one succeeds
+	firstPause   = time.Second // between attempts until there is a cluster to stay in
 	resolveLimit = 5 * time.Second
 	seedsMax     = 64 // seeds that are considered; gossip spreads the rest
 	attemptsMax  = 3  // addresses that are tried in a round
@@ -77,8 +77,8 @@ type rejoiner struct {
 	rand *rand.Rand
 }
 
-// run tries to reach seeds that are no members, and former members, until ctx is done: every second until somebody
-// answers, then at the configured interval.
+// run tries to reach seeds that are no members, and former members, until ctx is done: every second until somebody answers
+// and this router belongs to a cluster, since those who found one wait for their seeds; then at the configured interval.
 func (r *rejoiner) run(ctx context.Context) {
 	r.m.met.Store(r.m.deps.Seeds == nil)
 	for {
@@ -86,7 +86,7 @@ func (r *rejoiner) run(ctx context.Context) {
 			r.m.met.Store(true)
 		}
 		pause := firstPause
-		if r.m.met.Load() {
+		if r.m.met.Load() && r.m.meta.Load().Cluster != "" {
 			pause = r.m.cfg.Rejoin + time.Duration(r.rand.Int64N(int64(r.m.cfg.Rejoin)/10))
 		}
 		timer := time.NewTimer(pause)
@@ -102,12 +102,13 @@ func (r *rejoiner) run(ctx context.Context) {
 // attempt is one round. It says whether there is anybody.
 func (r *rejoiner) attempt(ctx context.Context) bool {
 	r.resolve(ctx)
+	signal(r.m.membersChanged) // some of the seeds may be members already, and to know that need not wait for those that hang
 	var wait sync.WaitGroup
 	for _, at := range r.choose() {
 		wait.Go(func() { r.join(at) })
 	}
 	wait.Wait()
-	signal(r.m.membersChanged) // or what is known of the seeds
+	signal(r.m.membersChanged)
 	alive := r.m.roster.addresses()
 	_, reached := r.m.seeds.reached(alive)
 	return len(alive) > 0 || reached > 0
