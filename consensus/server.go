@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -29,7 +30,7 @@ type server struct {
 	machine *machine
 	stores  stores
 	stream  *stream
-	closing func() error
+	network *raft.NetworkTransport
 	preVote bool
 	// leaderSince is when it last became the leader, Unix nanoseconds; 0 when it is not.
 	leaderSince atomic.Int64
@@ -63,24 +64,37 @@ func (l *Log) start(ctx context.Context) (*server, error) {
 		return l.connect(ctx, s, target)
 	})
 	logger := newLogger(l.log)
-	transport := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+	s.network = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: s.stream, MaxPool: transportPool, Timeout: transportTimeout, Logger: logger, MsgpackUseNewTimeFormat: true,
 		MaxRPCsInFlight: 1, // no pipeline: see DESIGN.md
 	})
-	s.closing = transport.Close
 	config := l.raftConfig(id.Server)
 	config.Logger, config.NotifyCh = logger, s.leading
-	_, s.preVote = any(transport).(raft.WithPreVote)
+	_, s.preVote = any(s.network).(raft.WithPreVote)
 	s.preVote = s.preVote && !config.PreVoteDisabled
 	if !s.preVote {
-		return nil, errors.Join(errors.New("raft would run without pre-vote: a replica that comes back could depose a healthy leader"), transport.Close())
+		return nil, errors.Join(errors.New("raft would run without pre-vote: a replica that comes back could depose a healthy leader"), s.network.Close())
 	}
-	s.raft, err = raft.NewRaft(config, s.machine, st.logs, st.stable, st.snaps, transport)
+	s.raft, err = raft.NewRaft(config, s.machine, st.logs, st.stable, st.snaps, s.network)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start raft: %w", err), transport.Close())
+		return nil, errors.Join(fmt.Errorf("start raft: %w", err), s.network.Close())
 	}
 	s.notified.Go(func() { s.follow(l.poke) })
+	if voters := s.voters(); len(voters) == 1 && voters[0] == id.Server {
+		s.elect(ctx, l.log)
+	}
 	return s, nil
+}
+
+// elect begins an election without the silence of a leader that comes before others: for a server that knows that
+// nobody leads. Raft takes it for a leader that hands over, which needs no pre-vote.
+func (s *server) elect(ctx context.Context, log *slog.Logger) {
+	id := s.identity().Server
+	request := &raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}}
+	err := s.network.TimeoutNow(raft.ServerID(id), raft.ServerAddress(id), request, &raft.TimeoutNowResponse{})
+	if err != nil { // the election comes by itself
+		log.DebugContext(ctx, "no election at once", "error", err)
+	}
 }
 
 func (l *Log) raftConfig(server string) *raft.Config {
@@ -115,7 +129,7 @@ func (s *server) follow(changed func()) {
 // stop ends the raft object and its connections.
 func (s *server) stop() (err error) {
 	s.stopped.Do(func() {
-		err = errors.Join(s.raft.Shutdown().Error(), s.closing(), s.stream.Close())
+		err = errors.Join(s.raft.Shutdown().Error(), s.network.Close(), s.stream.Close())
 		close(s.over)
 		s.notified.Wait()
 	})

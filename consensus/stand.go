@@ -126,6 +126,7 @@ func (l *Log) found(ctx context.Context, b Ballot) error {
 			return err
 		}
 		l.log.InfoContext(ctx, "founding cluster", "cluster", b.Cluster, "generation", b.Generation, "voters", b.Voters)
+		s.elect(ctx, l.log)
 		return nil
 	})
 }
