@@ -45,6 +45,7 @@ type Record struct {
 type Deps struct {
 	Epoch    func() *routing.Epoch  // the current one; never nil
 	Counts   func(draw uint64) bool // whether a request is counted for hot tables; nil: each is
+	Keys     *Keys                  // nil: read from the Config's files
 	Proxy    Proxy
 	Observer Observer // nil: nobody is told
 	// Tracing turns spans on. Without it, Tracer and Propagator are not used
@@ -62,7 +63,6 @@ type Deps struct {
 type API struct {
 	cfg       Config
 	deps      Deps
-	keys      keys
 	table     []condition
 	validator *sagemaker.Validator
 	buffers   buffers
@@ -70,14 +70,17 @@ type API struct {
 	tls       *tls.Config
 }
 
-// New makes an API from a valid Config; it reads the key and TLS files and
-// starts nothing.
+// New makes an API from a valid Config; it reads the TLS files and starts
+// nothing.
 func New(cfg Config, deps Deps) (*API, error) {
-	list, err := loadKeys(cfg.KeysFile)
-	if err != nil {
-		return nil, err
+	if deps.Keys == nil {
+		keys, err := OpenKeys(cfg)
+		if err != nil {
+			return nil, err
+		}
+		deps.Keys = keys
 	}
-	a := &API{cfg: cfg, deps: deps, keys: list, table: conditions(), validator: sagemaker.NewValidator()}
+	a := &API{cfg: cfg, deps: deps, table: conditions(), validator: sagemaker.NewValidator()}
 	a.buffers.window, a.buffers.limit = int64(cfg.Limits.ScanWindow), int64(cfg.Limits.Buffered)
 	if a.deps.Now == nil {
 		a.deps.Now = time.Now

@@ -14,7 +14,10 @@ type Config struct {
 	Insecure bool   `yaml:"insecure" about:"allow api.listen beyond the loopback interface without keys"`
 	// KeysFile has lines like "name: key" or the key alone; a comment begins with
 	// # at the start of the line or after a space.
-	KeysFile     string   `yaml:"keys_file" about:"file with API keys, one a line, as KEY or NAME: KEY with a blank between them; empty: requests need none"`
+	KeysFile string `yaml:"keys_file" about:"file with API keys, one a line, as KEY or NAME: KEY with a blank between them; empty: requests need none"`
+	// BackendKeysFile has lines like those of KeysFile, whose names are endpoints.
+	BackendKeysFile string `yaml:"backend_keys_file" about:"file with the keys that backends ask for, one a line, as KEY or ENDPOINT: KEY; empty: clients send them"`
+
 	Limits       Limits   `yaml:"limits"`
 	Timeouts     Timeouts `yaml:"timeouts"`
 	Headers      bool     `yaml:"headers" about:"put X-Warmring-* headers on answers: which router chose which backend, and why"`

@@ -139,10 +139,71 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+// A backend's key takes the place of the client's, whichever way in the request came, and is read again when asked to.
+func TestBackendKeys(t *testing.T) {
+	clients, backends := keysFile(t, "sk-a"), keysFile(t, "other: sk-other\nllama: sk-llama\nsk-all # the rest\n")
+	var seen string
+	var keys *Keys
+	e := newEdge(t, fleet(t, []string{"llama"}, modelServer(t, recordAuth(&seen))), func(c *Config, d *Deps) {
+		c.KeysFile, c.BackendKeysFile = clients, backends
+		var err error
+		if keys, err = OpenKeys(*c); err != nil {
+			t.Fatal(err)
+		}
+		d.Keys = keys
+	})
+	ask := func(want, path, name, value string) {
+		t.Helper()
+		seen = ""
+		if res := e.do(t, "POST", path, hello, name, value); res.StatusCode != http.StatusOK || seen != want {
+			t.Errorf("%s with %s: %s: %d, and the model server saw %q, want %q", path, name, value, res.StatusCode, seen, want)
+		}
+	}
+	ask("Bearer sk-llama", "/v1/chat/completions", "Authorization", "Bearer sk-a")
+	ask("Bearer sk-llama", "/v1/messages", "X-Api-Key", "sk-a")
+	ask("Bearer sk-llama", "/endpoints/llama/invocations", "Authorization", "Bearer sk-a")
+	if got := keys.Backend("a third"); got != "Bearer sk-all" {
+		t.Errorf("another endpoint's backends get %q", got)
+	}
+
+	if err := os.WriteFile(backends, []byte("sk-new\nsk-new\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := keys.Read(); err == nil || !strings.Contains(err.Error(), "api.backend_keys_file: line 2 of "+backends) || strings.Contains(err.Error(), "sk-") {
+		t.Errorf("two keys for all: %v", err)
+	}
+	ask("Bearer sk-llama", "/v1/chat/completions", "Authorization", "Bearer sk-a") // as before
+	for file, text := range map[string]string{backends: "sk-new", clients: "sk-b"} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	replace, err := keys.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	replace()
+	ask("Bearer sk-new", "/v1/chat/completions", "Authorization", "Bearer sk-b")
+	if res := e.do(t, "POST", "/v1/chat/completions", hello, "Authorization", "Bearer sk-a"); res.StatusCode != http.StatusUnauthorized {
+		t.Errorf("a key that is no more: %d", res.StatusCode)
+	}
+}
+
+// Without keys for clients, backends without a key of their own get what clients send.
+func TestClientsOwnKeysPass(t *testing.T) {
+	file := keysFile(t, "other: sk-other\n")
+	var seen string
+	e := newEdge(t, fleet(t, []string{"llama"}, modelServer(t, recordAuth(&seen))), func(c *Config, _ *Deps) { c.BackendKeysFile = file })
+	if e.do(t, "POST", "/v1/chat/completions", hello, "Authorization", "Bearer mine"); seen != "Bearer mine" {
+		t.Errorf("the model server saw %q", seen)
+	}
+}
+
 func TestFilesThatCannotBeUsed(t *testing.T) {
 	for path, c := range map[string]Config{
 		"api.keys_file": {KeysFile: filepath.Join(t.TempDir(), "none")},
 		"has no key":    {KeysFile: keysFile(t, "# nothing\n")},
+		"no header":     {BackendKeysFile: keysFile(t, "sk one\n")},
 		"api.tls":       {TLS: TLS{CertFile: "none", KeyFile: "none"}},
 	} {
 		if _, err := New(c, Deps{}); err == nil || !strings.Contains(err.Error(), path) {

@@ -157,7 +157,7 @@ func (x *exchange) dispatch() error {
 	if rt.action == ready {
 		return x.ready()
 	}
-	if err := x.api.keys.check(x.r.Header); err != nil {
+	if err := x.api.deps.Keys.check(x.r.Header); err != nil {
 		return err
 	}
 	switch rt.action {

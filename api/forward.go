@@ -227,12 +227,16 @@ func (x *exchange) scanned() (*openai.Request, error) {
 func (x *exchange) prepare(place routing.Place) {
 	h := x.r.Header
 	delete(h, "Expect") // answered by our own server
-	if len(x.api.keys) > 0 {
+	own := x.api.deps.Keys.backend(x.record.Endpoint)
+	if own != nil || x.api.deps.Keys.guarded() {
 		delete(h, "Authorization")
 		delete(h, "X-Api-Key")
 	}
 	if x.route.dialect == SageMaker {
 		sagemaker.Forward(h, x.head.b, x.route.action == invokeFrame)
+	}
+	if own != nil {
+		h["Authorization"] = own
 	}
 	if c := component(&x.route, h); c != "" {
 		h[sagemaker.HeaderAdapter] = []string{c}

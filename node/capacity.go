@@ -26,7 +26,7 @@ func caches(e *routing.Epoch) []probe.Target {
 	var out []probe.Target
 	for _, b := range e.Backends() {
 		if b.State == routing.Active {
-			out = append(out, probe.Target{ID: b.ID, Incarnation: b.Incarnation, URL: b.URL})
+			out = append(out, probe.Target{ID: b.ID, Incarnation: b.Incarnation, URL: b.URL, Endpoint: b.Endpoint})
 		}
 	}
 	return out

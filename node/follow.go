@@ -111,7 +111,7 @@ func (r *replica) targets(members []gossip.Member, e *routing.Epoch) []probe.Tar
 	var out []probe.Target
 	for _, b := range e.Backends() {
 		if b.State != routing.Draining && slices.Contains(plan.Observers(names, b.ID), r.name) {
-			out = append(out, probe.Target{ID: b.ID, Incarnation: b.Incarnation, URL: b.URL, Models: models[b.Endpoint]})
+			out = append(out, probe.Target{ID: b.ID, Incarnation: b.Incarnation, URL: b.URL, Endpoint: b.Endpoint, Models: models[b.Endpoint]})
 		}
 	}
 	return out

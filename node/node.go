@@ -53,6 +53,7 @@ type Node struct {
 
 	telemetry *telemetry.Telemetry
 	recent    *telemetry.Recent
+	keys      *api.Keys
 	picker    *routing.Picker
 	proxy     *proxy.Proxy
 	replica   *replica
@@ -99,8 +100,11 @@ func (n *Node) wireRouting() error {
 	}
 	n.picker = routing.NewPicker(routing.PickerConfig{})
 	n.recent = telemetry.NewRecent(n.picker, n.world.Now)
+	if n.keys, err = api.OpenKeys(n.cfg.API); err != nil {
+		return err
+	}
 	n.replica, err = newReplica(n.cfg, n.world, replicaDeps{
-		Picker: n.picker, OnEpoch: n.setFleet, Salt: salt, Tracer: n.telemetry.TracerProvider(), Propagator: n.telemetry.Propagator(), Log: n.log,
+		Picker: n.picker, OnEpoch: n.setFleet, Keys: n.keys, Salt: salt, Tracer: n.telemetry.TracerProvider(), Propagator: n.telemetry.Propagator(), Log: n.log,
 	})
 	if err != nil {
 		return err
@@ -215,13 +219,21 @@ func (n *Node) steps(stopBackground func()) []step {
 }
 
 // Reload proposes the endpoints and backends of cfg to the cluster, all or nothing; those that the file no longer has
-// drain. Settings that need a restart must be as they were. On an error, which names every field at fault, nothing has
-// changed.
+// drain. Then it puts the keys in use that the keys files have now. Settings that need a restart must be as they were. On an
+// error, which names every field at fault, nothing has changed.
 func (n *Node) Reload(ctx context.Context, cfg Config) error {
 	if err := errors.Join(cfg.Validate(), restartNeeded(n.cfg, cfg)); err != nil {
 		return err
 	}
-	return n.replica.want(ctx, cfg.wanted())
+	replaceKeys, err := n.keys.Read()
+	if err != nil {
+		return err
+	}
+	if err := n.replica.want(ctx, cfg.wanted()); err != nil {
+		return err
+	}
+	replaceKeys()
+	return nil
 }
 
 // compareFile says so if the cluster's fleet is not the one in this router's file.
@@ -298,7 +310,7 @@ func (n *Node) Log() *slog.Logger { return n.log }
 // wireServers makes the two HTTP servers.
 func (n *Node) wireServers(version string) error {
 	edge, err := api.New(n.cfg.API, api.Deps{
-		Epoch: n.picker.Epoch, Counts: n.picker.Counts, Proxy: n.proxy, Observer: observers{n.telemetry.Metrics, n.recent}, Tracing: n.telemetry.Tracing(),
+		Epoch: n.picker.Epoch, Counts: n.picker.Counts, Keys: n.keys, Proxy: n.proxy, Observer: observers{n.telemetry.Metrics, n.recent}, Tracing: n.telemetry.Tracing(),
 		Tracer: n.telemetry.Tracer(), Propagator: n.telemetry.Propagator(), Log: n.log, Ready: n.Ready,
 		RouterName: n.cfg.Router.Name, Now: n.world.Now,
 	})

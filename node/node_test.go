@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -277,6 +278,50 @@ func TestAWrongReloadIsRefusedAsAWhole(t *testing.T) {
 	if got := n.picker.Epoch().ID(); got != "1.2" {
 		t.Errorf("epoch %s after a good reload, want 1.2", got)
 	}
+}
+
+// Backends that ask for a key get it, in requests and in probes, and another one after a reload.
+func TestBackendsAreSentTheirKey(t *testing.T) {
+	model, _ := startModel(t, "m")
+	var key, asked sync.Map // the key in force under ""; the paths that were asked with it
+	guarded := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if want, _ := key.Load(""); r.Header.Get("Authorization") != want {
+			http.Error(w, "a key, please", http.StatusUnauthorized)
+			return
+		}
+		asked.Store(r.URL.Path, true)
+		model.Handler().ServeHTTP(w, r)
+	}))
+	t.Cleanup(guarded.Close)
+	cfg := testConfig(guarded.URL)
+	cfg.API.BackendKeysFile = filepath.Join(t.TempDir(), "keys")
+	put := func(text string) {
+		if err := os.WriteFile(cfg.API.BackendKeysFile, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		asked.Clear()
+		key.Store("", "Bearer "+text)
+	}
+	serves := func(n *running, with string) {
+		t.Helper()
+		eventually(t, "it is asked how it is with the "+with+" key", func() bool {
+			_, models := asked.Load("/v1/models")
+			_, metrics := asked.Load("/metrics")
+			return models && metrics && n.picker.Epoch().Backends()[0].State == routing.Active
+		})
+		resp := n.send(t, false, 2)
+		if drainBody(t, resp); resp.StatusCode != http.StatusOK {
+			t.Errorf("with the %s key the answer is %s", with, resp.Status)
+		}
+	}
+	put("first")
+	n := start(t, cfg)
+	serves(n, "first")
+	put("second")
+	if err := n.Reload(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	serves(n, "second")
 }
 
 // The file of a router that joins others may name no fleet; reading it again must not take theirs away.

@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/warmring/warmring/api"
 	"github.com/warmring/warmring/api/peer"
 	"github.com/warmring/warmring/consensus"
 	"github.com/warmring/warmring/gossip"
@@ -37,6 +38,7 @@ type replica struct {
 	prop   propagation.TextMapPropagator
 	name   string // unique to this start: gossip's name, and the origin of loads
 	salt   uint64 // of a cluster that this router founds
+	keys   *api.Keys
 	picker *routing.Picker
 	epochs *epochs
 	view   *view
@@ -72,6 +74,7 @@ const nameLimit = 100
 type replicaDeps struct {
 	Picker     *routing.Picker
 	OnEpoch    func(*routing.Epoch)
+	Keys       *api.Keys
 	Salt       uint64
 	Tracer     trace.TracerProvider
 	Propagator propagation.TextMapPropagator
@@ -80,7 +83,7 @@ type replicaDeps struct {
 
 func newReplica(cfg Config, world World, deps replicaDeps) (*replica, error) {
 	r := &replica{
-		cfg: cfg, world: world, log: deps.Log, tracer: deps.Tracer, prop: deps.Propagator, salt: deps.Salt, picker: deps.Picker,
+		cfg: cfg, world: world, log: deps.Log, tracer: deps.Tracer, prop: deps.Propagator, keys: deps.Keys, salt: deps.Salt, picker: deps.Picker,
 		news: make(chan struct{}, 1), listed: make(chan struct{}, 1), orders: make(chan struct{}, 1), doubts: make(chan struct{}, 1),
 	}
 	unique := make([]byte, 4)
@@ -173,7 +176,7 @@ func (r *replica) make() (err error) {
 		Listener: r.port.Listener(port.RPC), Identity: identity, Group: council{r.agreement}, Fleet: chair{r}, History: r.epochs.history,
 		Mesh: r.mesh, Hot: r.counted, Tracer: r.tracer, Propagator: r.prop, Log: r.log,
 	})
-	r.prober = probe.New(r.cfg.Health, probe.Deps{Dial: r.world.Dial, OnVerdict: r.probed, OnCache: r.measured, Log: r.log})
+	r.prober = probe.New(r.cfg.Health, probe.Deps{Dial: r.world.Dial, OnVerdict: r.probed, OnCache: r.measured, Authorization: r.keys.Backend, Log: r.log})
 	r.discovery = discovery.New(r.cfg.Discovery, discovery.Deps{
 		Lookup: r.world.Lookup, LookupSRV: r.world.LookupSRV, OnChange: func() { signal(r.listed); signal(r.orders) }, Log: r.log,
 	})

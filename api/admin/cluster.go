@@ -27,7 +27,7 @@ var (
 	ErrConflict = errors.New("the fleet was changed by somebody else in the meantime, so nothing was changed: look at it again and repeat")
 	// ErrShrink says that the write takes out more of the fleet than is allowed
 	// at once: nothing was written.
-	ErrShrink = errors.New("this takes out more of the fleet at once than fleet.max_shrink allows, so nothing was changed: take out fewer, or repeat with force")
+	ErrShrink = errors.New("this takes out more of the fleet at once than fleet.max_shrink allows, so nothing was changed: take out fewer, or force it (--force of the command line, force=true of the admin API)")
 	// ErrUnknown says that the leader was lost while it wrote.
 	ErrUnknown = errors.New("the leader was lost while it wrote: the change may have been applied; read the epoch before repeating it")
 )

@@ -212,7 +212,7 @@ func TestRefusedWritesSayWhatToDo(t *testing.T) {
 	a, url := startAgreed(t)
 	for err, want := range map[error]string{
 		admin.ErrNoQuorum: "503 Service Unavailable: no quorum",
-		admin.ErrShrink:   "or repeat with force",
+		admin.ErrShrink:   "or force it",
 		admin.ErrUnknown:  "read the epoch before repeating it",
 	} {
 		a.err = err

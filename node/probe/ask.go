@@ -62,7 +62,7 @@ func (w *watch) ask(ctx context.Context, t *Target) answer {
 	}
 	var a answer
 	for _, path := range paths {
-		if a = w.get(ctx, t.URL+path); a.state != unknown {
+		if a = w.get(ctx, t, path); a.state != unknown {
 			w.path = path
 			return a
 		}
@@ -72,14 +72,14 @@ func (w *watch) ask(ctx context.Context, t *Target) answer {
 }
 
 // get makes one request.
-func (w *watch) get(ctx context.Context, url string) answer {
+func (w *watch) get(ctx context.Context, t *Target, path string) answer {
 	ctx, cancel := context.WithTimeout(ctx, w.cfg.Timeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	url := t.URL + path
+	req, err := w.deps.question(ctx, url, t.Endpoint)
 	if err != nil {
 		return answer{state: failing, cause: err.Error()}
 	}
-	req.Header.Set("User-Agent", "warmring-probe")
 	resp, err := w.client.Do(req)
 	if err != nil {
 		return answer{state: failing, cause: err.Error()}
@@ -113,7 +113,7 @@ func (w *watch) missing(ctx context.Context, t *Target, a answer) string {
 		return ""
 	}
 	if w.path != "/v1/models" {
-		a = w.get(ctx, t.URL+"/v1/models")
+		a = w.get(ctx, t, "/v1/models")
 	}
 	switch a.state {
 	case failing, busy:

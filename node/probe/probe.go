@@ -7,6 +7,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"net/http"
 	"sync"
 
 	"github.com/warmring/warmring/gossip/loads"
@@ -20,6 +21,7 @@ type Target struct {
 	ID          string
 	Incarnation uint64
 	URL         string
+	Endpoint    string   // whose key it is asked with
 	Models      []string // it is ready when it lists one of these; empty: any
 }
 
@@ -34,7 +36,24 @@ type Deps struct {
 	// OnCache is called whenever one of SetBackends answered. One last call may come after SetBackends took a backend out.
 	// It must not block. nil: nobody is asked.
 	OnCache func(loads.Key, Cache)
-	Log     *slog.Logger
+	// Authorization is that header's value for the backends of an endpoint, "" for none. nil: none for any.
+	Authorization func(endpoint string) string
+	Log           *slog.Logger
+}
+
+// question is a request to a backend.
+func (d *Deps) question(ctx context.Context, url, endpoint string) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("User-Agent", "warmring-probe")
+	if d.Authorization != nil {
+		if value := d.Authorization(endpoint); value != "" {
+			req.Header.Set("Authorization", value)
+		}
+	}
+	return req, nil
 }
 
 // Prober probes.

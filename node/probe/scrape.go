@@ -40,8 +40,8 @@ type scraper struct {
 
 // source is where one answer comes from. A backend that moves is another source.
 type source struct {
-	key loads.Key
-	url string
+	key           loads.Key
+	url, endpoint string
 }
 
 func newScraper(deps Deps) *scraper {
@@ -57,7 +57,7 @@ func (p *Prober) SetBackends(targets []Target) {
 	}
 	wanted := make(map[source]bool, len(targets))
 	for i := range targets {
-		wanted[source{targets[i].key(), targets[i].URL}] = true
+		wanted[source{targets[i].key(), targets[i].URL, targets[i].Endpoint}] = true
 	}
 	p.scraper.mu.Lock()
 	p.scraper.wanted = wanted
@@ -131,7 +131,7 @@ func (s *scraper) follow(ctx context.Context, src source) {
 			return
 		case s.slots <- struct{}{}:
 		}
-		told, err := s.ask(ctx, src.url)
+		told, err := s.ask(ctx, src)
 		<-s.slots
 		if ctx.Err() != nil {
 			return
@@ -152,14 +152,13 @@ func (s *scraper) follow(ctx context.Context, src source) {
 }
 
 // ask is one question. A backend that answers, and has no metrics or none that tell, has a cache of which nothing is known.
-func (s *scraper) ask(ctx context.Context, url string) (Cache, error) {
+func (s *scraper) ask(ctx context.Context, src source) (Cache, error) {
 	ctx, cancel := context.WithTimeout(ctx, scrapeLimit)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/metrics", nil)
+	req, err := s.deps.question(ctx, src.url+"/metrics", src.endpoint)
 	if err != nil {
 		return Cache{}, err
 	}
-	req.Header.Set("User-Agent", "warmring-probe")
 	resp, err := s.client.Do(req)
 	if err != nil {
 		return Cache{}, err
@@ -172,5 +171,5 @@ func (s *scraper) ask(ctx context.Context, url string) (Cache, error) {
 		return Cache{}, nil
 	case failing, busy:
 	}
-	return Cache{}, fmt.Errorf("%s/metrics answers %s", url, resp.Status)
+	return Cache{}, fmt.Errorf("%s/metrics answers %s", src.url, resp.Status)
 }

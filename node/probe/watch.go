@@ -150,7 +150,7 @@ func (w *watch) stalled(ctx context.Context, t *Target) bool {
 	if now := time.Now(); now.Sub(w.measured) >= w.cfg.Stall/measures {
 		w.measured = now
 		text := ""
-		if a := w.get(ctx, t.URL+"/metrics"); a.state == up {
+		if a := w.get(ctx, t, "/metrics"); a.state == up {
 			text = a.body
 		}
 		before := w.engine
