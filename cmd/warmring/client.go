@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -26,6 +27,7 @@ type client struct {
 	admin     string
 	tokenFile string
 	json      bool
+	header    http.Header // is sent besides; may be nil
 }
 
 // addTo gives cmd the flags of every command that asks a router.
@@ -77,6 +79,7 @@ func (c *client) do(ctx context.Context, method, path string, body []byte) ([]by
 	if err != nil {
 		return nil, err
 	}
+	maps.Copy(req.Header, c.header)
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}

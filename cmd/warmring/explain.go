@@ -6,8 +6,10 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/warmring/warmring/api/admin"
 )
@@ -15,15 +17,20 @@ import (
 func newExplain() *cobra.Command {
 	var c client
 	var file, endpoint, kind string
+	var headers []string
 	cmd := &cobra.Command{
 		Use:   "explain",
 		Short: "Show how a router would route a request, without sending it",
 		Example: `  warmring explain -f request.json
-  echo '{"model": "demo", "prompt": "Hello"}' | warmring explain -f - --kind completions`,
+  echo '{"model": "demo", "prompt": "Hello"}' | warmring explain -f - --kind completions
+  warmring explain -f request.json -H 'X-Amzn-SageMaker-Target-Variant: green'`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			body, err := readBody(cmd, file)
 			if err != nil {
+				return err
+			}
+			if c.header, err = parseHeaders(headers); err != nil {
 				return err
 			}
 			query := url.Values{"endpoint": {endpoint}, "kind": {kind}}
@@ -38,7 +45,20 @@ func newExplain() *cobra.Command {
 	cmd.Flags().StringVarP(&file, "file", "f", "", "`file` with the request's body; - is standard input")
 	cmd.Flags().StringVar(&endpoint, "endpoint", "", "endpoint, where the body's model does not name it")
 	cmd.Flags().StringVar(&kind, "kind", "chat", "chat, completions, responses, embeddings, rerank, score, messages or invocations")
+	cmd.Flags().StringArrayVarP(&headers, "header", "H", nil, "`NAME: VALUE` of a header of the request, for those that say the tenant or the variant; may be given again")
 	return cmd
+}
+
+func parseHeaders(lines []string) (http.Header, error) {
+	h := http.Header{}
+	for _, line := range lines {
+		name, value, ok := strings.Cut(line, ":")
+		if !ok || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(strings.TrimSpace(value)) {
+			return nil, usagef("--header %q: must be a header such as 'X-Amzn-SageMaker-Target-Variant: green'", line)
+		}
+		h.Add(name, strings.TrimSpace(value))
+	}
+	return h, nil
 }
 
 func readBody(cmd *cobra.Command, file string) ([]byte, error) {

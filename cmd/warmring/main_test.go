@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -218,6 +219,7 @@ func TestExitCodes(t *testing.T) {
 		{"demo --speed 0", exitUsage, "--speed 0"},
 		{"modelserver --speed -1", exitUsage, "peed"},
 		{"explain", exitUsage, "-f is needed"},
+		{"explain -f - -H tenant=alice", exitUsage, `--header "tenant=alice": must be a header such as`},
 		{"explain -f nowhere.json", exitFailed, "-f: open nowhere.json"},
 		{"apply", exitUsage, "-f is needed: a file with endpoints and backends"},
 		{"apply -f nowhere.yaml", exitFailed, "-f: open nowhere.yaml"},
@@ -351,8 +353,8 @@ func TestDemoWithLoad(t *testing.T) {
 	if code, rows, errText := cli(t, "", "backends", "--admin", url); code != exitDone || strings.Count(rows, "active") != 3 {
 		t.Errorf("backends: exit code %d: %s%s", code, rows, errText)
 	}
-	code, explained, errText := cli(t, `{"model":"demo","messages":[{"role":"user","content":"hi"}]}`, "explain", "-f", "-", "--admin", url)
-	if code != exitDone || !strings.Contains(explained, "PREFIX_AWARE") {
+	code, explained, errText := cli(t, `{"model":"demo","messages":[{"role":"user","content":"hi"}]}`, "explain", "-f", "-", "-H", "X-Amzn-SageMaker-Prefix-Aware-Id: alice", "--admin", url)
+	if code != exitDone || !strings.Contains(explained, "PREFIX_AWARE") || !regexp.MustCompile(`tenant +alice`).MatchString(explained) {
 		t.Errorf("explain: exit code %d: %s%s", code, explained, errText)
 	}
 	code, _, errText = cli(t, `{"model":"demo","messages":"hi"}`, "explain", "-f", "-", "--admin", url)
