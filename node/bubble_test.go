@@ -86,3 +86,40 @@ func TestANodeTakesAllFromItsWorld(t *testing.T) {
 		time.Sleep(15 * time.Second) // what libraries leave behind for a moment
 	})
 }
+
+// Two routers may have one name by mistake, and a router and the killed process before it for a moment.
+func TestARouterWarnsOfItsNamesake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := simnet.New(simnet.Default())
+		var log logBuffer
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 2)
+		for _, name := range []string{"a", "b"} {
+			host := network.Host(name)
+			cfg := testConfig("http://10.9.9.9:80")
+			cfg.Peer.Listen, cfg.Peer.Insecure = host.IP().String()+":7400", true
+			cfg.Cluster.Join = []string{network.Host("a").IP().String() + ":7400"}
+			cfg.Shutdown.DrainDelay = 0
+			n, err := New(cfg, worldOf(host), Options{LogOutput: &log})
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() { ended <- n.Run(ctx) }()
+		}
+		const warning = "another router has the same router.name"
+		time.Sleep(10 * time.Second)
+		if strings.Contains(log.String(), warning) {
+			t.Error("it warns before a process that was killed is forgotten")
+		}
+		time.Sleep(5 * time.Minute)
+		if n := strings.Count(log.String(), warning); n != 2 {
+			t.Errorf("%d warnings, want one of each:\n%s", n, log.String())
+		}
+		stop()
+		for range 2 {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}

@@ -25,6 +25,9 @@ import (
 const (
 	// followEvery is how often what was found and the epoch still lacks is announced again.
 	followEvery = 5 * time.Second
+	// namesakeLooks is how often another router with this one's name is seen before it is a mistake: the process before this
+	// one, if it was killed, is taken for alive for some seconds.
+	namesakeLooks = 4
 	// followGap keeps the parts, which make news of each other's news, from going round without a pause.
 	followGap = 10 * time.Millisecond
 )
@@ -35,6 +38,7 @@ func (r *replica) follow(ctx context.Context) error {
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
 	var last seen
+	namesakes := map[string]int{}
 	for {
 		last = r.update(last)
 		pause(ctx, followGap)
@@ -46,8 +50,24 @@ func (r *replica) follow(ctx context.Context) error {
 			r.announceFound()
 		case <-tick.C:
 			r.announceFound()
+			namesakes = r.namesakes(namesakes)
 		}
 	}
+}
+
+// namesakes counts how often other routers with this one's name were seen, and warns of those that stay.
+func (r *replica) namesakes(looks map[string]int) map[string]int {
+	now := map[string]int{}
+	for _, m := range *r.members.Load() {
+		if m.Name == r.name || m.Meta.Router != r.cfg.Router.Name || m.Meta.Leaving {
+			continue
+		}
+		now[m.Name] = looks[m.Name] + 1
+		if now[m.Name] == namesakeLooks {
+			r.log.Warn("another router has the same router.name: answers, logs and metrics of the two cannot be told apart", slog.String("address", m.Addr))
+		}
+	}
+	return now
 }
 
 // seen is what an update handed on, so that the next one need not hand on the same.
