@@ -18,6 +18,7 @@ type Config struct {
 	// BackendKeysFile has lines like those of KeysFile, whose names are endpoints.
 	BackendKeysFile string `yaml:"backend_keys_file" about:"file with the keys that backends ask for, one a line, as KEY or ENDPOINT: KEY; empty: clients send them"`
 
+	AllowOrigins []string `yaml:"allow_origins" about:"web pages whose scripts may read answers, such as https://chat.example.com; * for all, empty for none"`
 	Limits       Limits   `yaml:"limits"`
 	Timeouts     Timeouts `yaml:"timeouts"`
 	Headers      bool     `yaml:"headers" about:"put X-Warmring-* headers on answers: which router chose which backend, and why"`
@@ -73,6 +74,11 @@ func (c Config) Validate() error {
 	}
 	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
 		bad("tls", "cert_file and key_file must be set together")
+	}
+	for i, origin := range c.AllowOrigins {
+		if !isOrigin(origin) {
+			bad(fmt.Sprintf("allow_origins[%d]", i), "must be * or an origin such as https://chat.example.com")
+		}
 	}
 	for _, l := range []struct {
 		field      string

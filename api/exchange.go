@@ -139,6 +139,9 @@ func (x *exchange) dispatch() error {
 	if rt.action == control && (x.r.Method != http.MethodPost || !strings.HasPrefix(x.r.Header.Get("X-Amz-Target"), "SageMaker.")) {
 		rt.action, rt.dialect, rt.name = unknown, OpenAI, "other"
 	}
+	if x.cors() {
+		return nil
+	}
 	if rt.action == unknown && (!x.api.cfg.ForwardOther || rt.path == "") {
 		return fmt.Errorf("%w: %.256s", errRoute, x.r.URL.EscapedPath())
 	}
