@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -89,11 +88,11 @@ func New(cfg Config, deps Deps) (*API, error) {
 		a.deps.Counts = func(uint64) bool { return true }
 	}
 	if cfg.TLS.CertFile != "" {
-		cert, err := tls.LoadX509KeyPair(cfg.TLS.CertFile, cfg.TLS.KeyFile)
+		cert, err := newCertificate(cfg.TLS, deps.Log)
 		if err != nil {
-			return nil, fmt.Errorf("api.tls: %w", err)
+			return nil, err
 		}
-		a.tls = &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
+		a.tls = &tls.Config{GetCertificate: cert.get, MinVersion: tls.VersionTLS12}
 	}
 	return a, nil
 }

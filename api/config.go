@@ -28,7 +28,7 @@ type Config struct {
 
 // TLS names PEM files; both or none.
 type TLS struct {
-	CertFile string `yaml:"cert_file" about:"certificate that clients are shown, PEM; empty: no TLS"`
+	CertFile string `yaml:"cert_file" about:"certificate that clients are shown, PEM, read again when it changes; empty: no TLS"`
 	KeyFile  string `yaml:"key_file" about:"private key of api.tls.cert_file, PEM"`
 }
 
