@@ -44,8 +44,9 @@ func (d draw) content() string {
 	if d.upTo(3, "parts") > 0 {
 		return d.oneOf(d.text(), d.text(), "null")
 	}
+	image := d.oneOf(d.text(), `"data:image/png;base64,`+picture(20_000)+`"`)
 	return "[" + d.object(`"type":"text"`, `"text":`+d.text()) + "," +
-		d.oneOf(d.object(`"type":"image_url"`, `"image_url":{"url":`+d.text()+"}"), d.object(`"type":"tool_result"`, `"content":`+d.text())) + "]"
+		d.oneOf(d.object(`"type":"image_url"`, `"image_url":{"url":`+image+"}"), d.object(`"type":"tool_result"`, `"content":`+d.text())) + "]"
 }
 
 func (d draw) messages() string {

@@ -26,7 +26,7 @@ type Explained struct {
 // variant and component. The errors are those of a request: *openai.FieldError,
 // *sagemaker.ValidationError and routing's.
 func Explain(e *routing.Epoch, window int, kind, endpoint string, h http.Header, body []byte) (Explained, error) {
-	q := query{header: h, endpoint: endpoint, component: h.Get(sagemaker.HeaderComponent), size: len(body)}
+	q := query{header: h, endpoint: endpoint, component: h.Get(sagemaker.HeaderComponent)}
 	k, raw, err := kindOf(kind)
 	if err != nil {
 		return Explained{}, err
@@ -35,11 +35,13 @@ func Explain(e *routing.Epoch, window int, kind, endpoint string, h http.Header,
 		window = len(body) + 1
 	}
 	_, limit := e.TextLimit(endpoint, true)
+	head := body[:min(len(body), window)]
 	if raw {
-		q.scanned = &openai.Request{Text: rawText(body[:min(len(body), window)], limit)}
-	} else if q.scanned, err = scan(e, endpoint, k, limit, body, window); err != nil {
+		q.scanned = &openai.Request{Text: rawText(head, limit)}
+	} else if q.scanned, head, err = scan(e, endpoint, k, limit, body, window); err != nil {
 		return Explained{}, err
 	}
+	q.size = promptSize(head, len(body))
 	m, err := q.target(e)
 	if err != nil {
 		return Explained{}, err
@@ -54,26 +56,28 @@ func Explain(e *routing.Epoch, window int, kind, endpoint string, h http.Header,
 	}, nil
 }
 
-// scan reads as many windows of a body as say which endpoint it is for.
-func scan(e *routing.Epoch, endpoint string, k openai.Kind, limit int, body []byte, window int) (*openai.Request, error) {
+// scan reads as many windows of a body as say which endpoint it is for, and returns those as head.
+func scan(e *routing.Epoch, endpoint string, k openai.Kind, limit int, body []byte, window int) (r *openai.Request, head []byte, err error) {
 	var s openai.Scanner
 	s.Reset(k, limit)
 	rest := body
 	for ; len(rest) >= window; rest = rest[window:] {
 		if err := s.Feed(rest[:window]); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if decidable(e, endpoint, &s) {
-			return s.Partial(), nil
+			return s.Partial(), body[:len(body)-len(rest)+window], nil
 		}
 	}
 	if err := s.Feed(rest); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if s.Odd() {
-		return openai.Decode(k, limit, body)
+		r, err = openai.Decode(k, limit, body)
+	} else {
+		r, err = s.Finish()
 	}
-	return s.Finish()
+	return r, body, err
 }
 
 // rawText is the text of a body of unknown format.

@@ -112,7 +112,8 @@ func (x *exchange) scans() bool { return x.route.action == inference }
 
 // locate maps what was read.
 func (x *exchange) locate(e *routing.Epoch) (routing.Place, error) {
-	q := query{header: x.r.Header, endpoint: x.route.endpoint, component: component(&x.route, x.r.Header), size: x.size()}
+	q := query{header: x.r.Header, endpoint: x.route.endpoint, component: component(&x.route, x.r.Header)}
+	q.size = promptSize(x.head.b, max(len(x.head.b), int(x.r.ContentLength)))
 	if x.scans() {
 		scanned, err := x.scanned()
 		if err != nil {
@@ -135,11 +136,6 @@ func (x *exchange) locate(e *routing.Epoch) (routing.Place, error) {
 	place, err := e.Map(&m)
 	x.chain = m.Chain // the place reads it until it is used
 	return place, err
-}
-
-// size is the length of the body, as far as it is known.
-func (x *exchange) size() int {
-	return max(len(x.head.b), int(x.r.ContentLength))
 }
 
 // fill reads the body into the head: all of it, or as many windows as it takes

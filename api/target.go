@@ -17,7 +17,7 @@ type query struct {
 	endpoint  string // from the URL; "" when the model decides
 	component string // inference component from the URL
 	scanned   *openai.Request
-	size      int // of the body in bytes
+	size      int // of the prompt in bytes, as promptSize has it
 }
 
 // target finds what the map needs to know.
