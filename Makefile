@@ -29,7 +29,7 @@ test: ## run the tests (Go is all they need)
 
 .PHONY: race
 race: ## run the tests with the race detector, but for those of processes, which are built without it
-	$(RACE) $$($(GO) list ./... | grep -Ev '/test/(sim|cluster|deploy)$$')
+	$(RACE) -short $$($(GO) list ./... | grep -Ev '/test/(sim|cluster|deploy)$$')
 	SIM_SEEDS=2 $(RACE) -run 'RandomFaults|LeaderIsLost|Counts|Rolling|Lease|Planted' ./test/sim
 
 .PHONY: fuzz

@@ -1,7 +1,6 @@
 package consensus
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -12,28 +11,23 @@ var five = []string{"a", "b", "c", "d", "e"}
 func fiveSeeds() (int, int) { return 5, 5 }
 
 func TestFiveFromSeedsMakeOneCluster(t *testing.T) {
-	for seed := range uint64(100) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			bubble(t, seed, func(w *world) {
-				random := rand.New(rand.NewPCG(seed, 1))
-				for _, i := range random.Perm(5) {
-					w.start(five[i], options{expect: 5, seeds: fiveSeeds})
-					time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond)
+	seeds(t, 100, func(w *world) {
+		random := rand.New(rand.NewPCG(w.seed, 1))
+		for _, i := range random.Perm(5) {
+			w.start(five[i], options{expect: 5, seeds: fiveSeeds})
+			time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond)
+		}
+		w.settled(15*time.Second, 5)
+		w.put(5*time.Second, 7)
+		w.within(2*time.Second, "the epoch everywhere", func() bool {
+			for _, r := range w.all() {
+				if !hasBackend(r.epoch.Load(), 7) {
+					return false
 				}
-				w.settled(15*time.Second, 5)
-				w.put(5*time.Second, 7)
-				w.within(2*time.Second, "the epoch everywhere", func() bool {
-					for _, r := range w.all() {
-						if !hasBackend(r.epoch.Load(), 7) {
-							return false
-						}
-					}
-					return true
-				})
-			})
+			}
+			return true
 		})
-	}
+	})
 }
 
 // Nobody leads whom a founder would have to wait for, nor anybody beside who is alone.

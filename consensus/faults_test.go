@@ -11,9 +11,12 @@ import (
 	"github.com/warmring/warmring/routing"
 )
 
-// seeds runs fn as so many parallel subtests.
+// seeds runs fn as so many parallel subtests, or a fourth of them with -short.
 func seeds(t *testing.T, n uint64, fn func(w *world)) {
 	t.Helper()
+	if testing.Short() {
+		n = (n + 3) / 4
+	}
 	for seed := range n {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()

@@ -26,6 +26,7 @@ import (
 // network would let them reach.
 type world struct {
 	t      *testing.T
+	seed   uint64
 	net    *simnet.Network
 	log    *slog.Logger
 	cancel context.CancelFunc
@@ -78,7 +79,7 @@ func bubble(t *testing.T, seed uint64, fn func(w *world)) {
 			level = slog.LevelDebug
 		}
 		w := &world{
-			t: t, net: simnet.New(cfg), log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
+			t: t, seed: seed, net: simnet.New(cfg), log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
 			apart: map[[2]string]bool{}, blind: map[[2]string]bool{}, epochs: map[string]uint64{}, done: make(chan struct{}),
 		}
 		var ctx context.Context

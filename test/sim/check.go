@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	look = 20 * time.Millisecond // virtual time between two looks at the rules
+	look = 50 * time.Millisecond // virtual time between two looks at the rules
 	poll = 10 * time.Millisecond // and between two of Soon
 )
 

@@ -115,7 +115,7 @@ func TestAFlappingServerIsDamped(t *testing.T) {
 		c := w.Cluster(3, nil, byName)
 		w.settle(c)
 		time.Sleep(5 * time.Second)
-		const minutes = 5
+		const minutes = 3
 		first := c.Routers[0].Node().Epoch().Number()
 		most, was := uint64(0), first
 		for range minutes {

@@ -27,7 +27,7 @@ func TestTheLeaderIsLostUnderLoad(t *testing.T) {
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			Run(t, Options{Seeds: 2, Most: 8}, func(w *World) { // of five kinds each
+			Run(t, Options{Seeds: 2, Most: 10}, func(w *World) { // of five kinds each
 				c := w.Cluster(5, w.Models(4))
 				o := w.Operator(c)
 				neverTwo(w, c)

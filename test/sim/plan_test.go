@@ -3,6 +3,7 @@ package sim
 import (
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,30 +48,36 @@ func TestPlansThatMakeNoSense(t *testing.T) {
 
 func TestSeedsFromTheEnvironment(t *testing.T) {
 	for _, tt := range []struct {
-		env   map[string]string
-		o     Options
-		first uint64
-		count int
+		env  map[string]string
+		o    Options
+		want []uint64
 	}{
-		{nil, Options{Seeds: 7}, 1, 7},
-		{map[string]string{"SIM_SEEDS": "100"}, Options{Seeds: 7}, 1, 100},
-		{map[string]string{"SIM_SEEDS": "3", "SIM_BASE": "40"}, Options{}, 40, 3},
-		{map[string]string{"SIM_SEED": "41", "SIM_SEEDS": "3"}, Options{}, 41, 1},
+		{nil, Options{Seeds: 3}, []uint64{1, 2, 3}},
+		{map[string]string{"SIM_SEEDS": "4"}, Options{Seeds: 7}, []uint64{1, 2, 3, 4}},
+		{map[string]string{"SIM_SEEDS": "4"}, Options{Most: 2}, []uint64{1, 2}},
+		{map[string]string{"SIM_SEEDS": "3", "SIM_BASE": "40"}, Options{}, []uint64{40, 41, 42}},
+		{map[string]string{"SIM_SEED": "41", "SIM_SEEDS": "3", "SIM_SHARD": "1/2"}, Options{}, []uint64{41}},
+		{map[string]string{"SIM_SEEDS": "5", "SIM_SHARD": "1/2"}, Options{}, []uint64{1, 3, 5}},
+		{map[string]string{"SIM_SEEDS": "5", "SIM_SHARD": "2/2"}, Options{}, []uint64{2, 4}},
+		{map[string]string{"SIM_SEEDS": "5", "SIM_SHARD": "2/2"}, Options{Most: 1}, nil},
 	} {
-		for _, name := range []string{"SIM_SEED", "SIM_SEEDS", "SIM_BASE"} {
+		for _, name := range []string{"SIM_SEED", "SIM_SEEDS", "SIM_BASE", "SIM_SHARD"} {
 			t.Setenv(name, tt.env[name])
 		}
-		first, count, err := tt.o.seeds()
 		if testing.Short() && tt.env == nil {
-			tt.count = 1
+			tt.want = tt.want[:1]
 		}
-		if err != nil || first != tt.first || count != tt.count {
-			t.Errorf("%v: %d, %d, %v", tt.env, first, count, err)
+		if got, err := tt.o.seeds("odd"); err != nil || !slices.Equal(got, tt.want) {
+			t.Errorf("%v: %d, want %d, %v", tt.env, got, tt.want, err)
 		}
 	}
+	t.Setenv("SIM_SHARD", "3/2")
+	if _, err := (Options{}).seeds("odd"); err == nil {
+		t.Error("SIM_SHARD=3/2 is taken")
+	}
 	t.Setenv("SIM_SEED", "x")
-	if _, _, err := (Options{}).seeds(); err == nil {
-		t.Error("SIM_SEED=x is taken")
+	if _, err := (Options{}).seeds("odd"); err == nil || !strings.Contains(err.Error(), "SIM_SEED") {
+		t.Errorf("SIM_SEED=x: %v", err)
 	}
 }
 

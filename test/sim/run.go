@@ -35,13 +35,13 @@ type over struct{}
 // Run runs f once for each seed, as parallel subtests. When all are over it logs how long each Soon took.
 func Run(t *testing.T, o Options, f func(*World)) {
 	t.Helper()
-	first, count, err := o.seeds()
+	seeds, err := o.seeds(t.Name())
 	if err != nil {
 		t.Fatal(err)
 	}
 	waits := newTable()
 	t.Cleanup(func() { waits.print(t.Output()) })
-	for seed := first; seed < first+uint64(count); seed++ {
+	for _, seed := range seeds {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			t.Parallel()
 			o.run(t, seed, waits, f)
@@ -68,9 +68,10 @@ func (o Options) run(t *testing.T, seed uint64, waits *table, f func(*World)) {
 	})
 }
 
-// seeds are those that the environment asks for, or else the scenario.
-func (o Options) seeds() (first uint64, count int, err error) {
-	first, count = 1, 5
+// seeds are those that the environment asks for, or else the scenario. SIM_SHARD=1/2 leaves every second of them to another
+// process; which ones depends on the scenario's name, so that those of one seed do not all fall to the same process.
+func (o Options) seeds(scenario string) ([]uint64, error) {
+	first, count, one := uint64(1), 5, uint64(0)
 	if o.Seeds > 0 {
 		count = o.Seeds
 	}
@@ -83,7 +84,7 @@ func (o Options) seeds() (first uint64, count int, err error) {
 	}{
 		{"SIM_BASE", func(n uint64) { first = n }},
 		{"SIM_SEEDS", func(n uint64) { count = o.atMost(int(n)) }},
-		{"SIM_SEED", func(n uint64) { first, count = n, 1 }},
+		{"SIM_SEED", func(n uint64) { one = n }},
 	} {
 		text := os.Getenv(v.name)
 		if text == "" {
@@ -91,11 +92,24 @@ func (o Options) seeds() (first uint64, count int, err error) {
 		}
 		n, err := strconv.ParseUint(text, 10, 63)
 		if err != nil {
-			return 0, 0, fmt.Errorf("%s: %w", v.name, err)
+			return nil, fmt.Errorf("%s: %w", v.name, err)
 		}
 		v.set(n)
 	}
-	return first, count, nil
+	if one > 0 {
+		return []uint64{one}, nil
+	}
+	shard, shards := 1, 1
+	if text := os.Getenv("SIM_SHARD"); text != "" {
+		if _, err := fmt.Sscanf(text, "%d/%d", &shard, &shards); err != nil || shard < 1 || shard > shards {
+			return nil, fmt.Errorf("SIM_SHARD: %q is not one of several, such as 1/2", text)
+		}
+	}
+	var out []uint64
+	for i := (shard + len(scenario)) % shards; i < count; i += shards {
+		out = append(out, first+uint64(i))
+	}
+	return out, nil
 }
 
 func (o Options) atMost(seeds int) int {

@@ -6,19 +6,18 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 seeds=$1 base=${SIM_BASE:-1} shards=$(nproc)
-each=$(((seeds + shards - 1) / shards))
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 go test -c -o "$dir/sim.test" .
 
-for ((i = 0; i < shards; i++)); do
-  GOMAXPROCS=1 SIM_SEEDS=$each SIM_BASE=$((base + i * each)) \
+for ((i = 1; i <= shards; i++)); do
+  GOMAXPROCS=1 SIM_SEEDS=$seeds SIM_BASE=$base SIM_SHARD=$i/$shards \
     "$dir/sim.test" -test.timeout 24h >"$dir/$i.txt" 2>&1 &
   pids[i]=$!
 done
 failed=0
-for ((i = 0; i < shards; i++)); do
+for ((i = 1; i <= shards; i++)); do
   if ! wait "${pids[i]}"; then
     failed=1
     cat "$dir/$i.txt"
@@ -27,4 +26,4 @@ done
 if ((failed)); then
   exit 1
 fi
-echo "ok: seeds $base to $((base + each * shards - 1)) of every scenario"
+echo "ok: seeds $base to $((base + seeds - 1)) of every scenario"

@@ -3,6 +3,7 @@ package sim
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -70,6 +71,9 @@ func TestAVoterReturnsWithItsLog(t *testing.T) {
 		cut.Heal()
 		returns.Restart()
 		w.Soon("a leader of those two", healLimit, func() bool { return c.Leader() == returns || c.Leader() == behind })
+		w.Soon("they have the epoch", time.Second, func() bool { // once the leader has committed anything
+			return !slices.ContainsFunc(c.States(), func(s State) bool { return s.Number < 2 })
+		})
 		o.Kept()
 		w.Soon("a write", commitLimit, o.Writes(behind))
 		leader.Restart()
