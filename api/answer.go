@@ -76,7 +76,11 @@ type passthrough struct {
 
 func (p *passthrough) Begin(r *proxy.Reply) error {
 	h := p.client.Header()
+	vary := h["Vary"]
 	maps.Copy(h, r.Header)
+	if vary != nil { // both hold
+		h["Vary"] = append(vary, r.Header["Vary"]...)
+	}
 	if _, ok := h["Content-Length"]; !ok && r.ContentLength >= 0 {
 		h["Content-Length"] = []string{strconv.FormatInt(r.ContentLength, 10)}
 	}
