@@ -23,7 +23,8 @@ func newServe() *cobra.Command {
 		Long: `Run a router until SIGINT or SIGTERM; a second signal ends it at once.
 
 Settings come from the file, then WARMRING_* variables, then flags; the later wins.
-SIGHUP reads them again and applies the endpoints and backends, and what the keys files have now, or, if anything is wrong, nothing.`,
+SIGHUP reads them and the keys files again and applies endpoints, backends and keys, or, if
+anything is wrong, nothing.`,
 		Example: "  warmring serve --config warmring.yaml --api.listen 127.0.0.1:8080",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
