@@ -91,8 +91,8 @@ func (x *exchange) read() (routing.Place, error) {
 	if err := x.fill(); err != nil {
 		return routing.Place{}, err
 	}
-	e := x.api.deps.Epoch()
-	place, err := x.locate(e)
+	e, size := x.api.deps.Epoch(), promptSize(x.head.b, max(len(x.head.b), int(x.r.ContentLength)))
+	place, err := x.locate(e, size)
 	_, most := e.TextLimit(x.route.endpoint, x.counted)
 	if err != nil || !place.Short() || x.limit >= most {
 		return place, err
@@ -104,16 +104,15 @@ func (x *exchange) read() (routing.Place, error) {
 			return routing.Place{}, err
 		}
 	}
-	return x.locate(e)
+	return x.locate(e, size)
 }
 
 // scans: the body has a format that is known.
 func (x *exchange) scans() bool { return x.route.action == inference }
 
-// locate maps what was read.
-func (x *exchange) locate(e *routing.Epoch) (routing.Place, error) {
-	q := query{header: x.r.Header, endpoint: x.route.endpoint, component: component(&x.route, x.r.Header)}
-	q.size = promptSize(x.head.b, max(len(x.head.b), int(x.r.ContentLength)))
+// locate maps what was read, of a prompt of so many bytes.
+func (x *exchange) locate(e *routing.Epoch, size int) (routing.Place, error) {
+	q := query{header: x.r.Header, endpoint: x.route.endpoint, component: component(&x.route, x.r.Header), size: size}
 	if x.scans() {
 		scanned, err := x.scanned()
 		if err != nil {
