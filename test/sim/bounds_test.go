@@ -11,8 +11,8 @@ import (
 
 // How long things may take, in virtual time.
 const (
-	// formLimit is for a cluster to begin: gossip meets (under a second), all have answered one another, and one election
-	// of 1 to 2 s, twice if the first was split.
+	// formLimit is for a cluster to begin: gossip meets (under a second, or with the next look at seeds that hang, after
+	// 4 s), all have answered one another, and the founder is elected at once, or in 1 to 2 s if a vote was lost.
 	formLimit = 10 * time.Second
 	// electLimit is for a successor: 1 to 2 s of silence, a vote, and once more if the first vote was split.
 	electLimit = 5 * time.Second

@@ -57,6 +57,7 @@ func TestSeedsFromTheEnvironment(t *testing.T) {
 		{map[string]string{"SIM_SEEDS": "4"}, Options{Most: 2}, []uint64{1, 2}},
 		{map[string]string{"SIM_SEEDS": "3", "SIM_BASE": "40"}, Options{}, []uint64{40, 41, 42}},
 		{map[string]string{"SIM_SEED": "41", "SIM_SEEDS": "3", "SIM_SHARD": "1/2"}, Options{}, []uint64{41}},
+		{map[string]string{"SIM_SEED": "0"}, Options{}, []uint64{0}},
 		{map[string]string{"SIM_SEEDS": "5", "SIM_SHARD": "1/2"}, Options{}, []uint64{1, 3, 5}},
 		{map[string]string{"SIM_SEEDS": "5", "SIM_SHARD": "2/2"}, Options{}, []uint64{2, 4}},
 		{map[string]string{"SIM_SEEDS": "5", "SIM_SHARD": "2/2"}, Options{Most: 1}, nil},

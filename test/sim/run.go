@@ -71,7 +71,7 @@ func (o Options) run(t *testing.T, seed uint64, waits *table, f func(*World)) {
 // seeds are those that the environment asks for, or else the scenario. SIM_SHARD=1/2 leaves every second of them to another
 // process; which ones depends on the scenario's name, so that those of one seed do not all fall to the same process.
 func (o Options) seeds(scenario string) ([]uint64, error) {
-	first, count, one := uint64(1), 5, uint64(0)
+	first, count, only := uint64(1), 5, false
 	if o.Seeds > 0 {
 		count = o.Seeds
 	}
@@ -84,7 +84,7 @@ func (o Options) seeds(scenario string) ([]uint64, error) {
 	}{
 		{"SIM_BASE", func(n uint64) { first = n }},
 		{"SIM_SEEDS", func(n uint64) { count = o.atMost(int(n)) }},
-		{"SIM_SEED", func(n uint64) { one = n }},
+		{"SIM_SEED", func(n uint64) { first, only = n, true }},
 	} {
 		text := os.Getenv(v.name)
 		if text == "" {
@@ -96,8 +96,8 @@ func (o Options) seeds(scenario string) ([]uint64, error) {
 		}
 		v.set(n)
 	}
-	if one > 0 {
-		return []uint64{one}, nil
+	if only {
+		return []uint64{first}, nil
 	}
 	shard, shards := 1, 1
 	if text := os.Getenv("SIM_SHARD"); text != "" {
