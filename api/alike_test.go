@@ -131,7 +131,7 @@ func (p *placing) Serve(_ context.Context, r *proxy.Request, a proxy.Answer) (pr
 	defer l.Release()
 	p.Count(&r.Place, l)
 	p.place = r.Place
-	err = a.Begin(&proxy.Reply{Status: 200, Header: http.Header{}, ContentLength: -1, Lease: l})
+	err = a.Begin(&proxy.Reply{Status: 200, Lease: l})
 	a.End(nil, nil)
 	return proxy.Result{Status: 200}, err
 }

@@ -1,15 +1,16 @@
 package api
 
 import (
-	"maps"
 	"net/http"
-	"strconv"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/warmring/warmring/api/openai"
 	"github.com/warmring/warmring/api/sagemaker"
 	"github.com/warmring/warmring/routing"
 	"github.com/warmring/warmring/routing/proxy"
+	"github.com/warmring/warmring/routing/proxy/field"
 )
 
 // answer puts our own headers on a backend's answer and hands it to the dialect.
@@ -17,6 +18,7 @@ type answer struct {
 	x     *exchange
 	to    proxy.Answer
 	pass  passthrough
+	own   [5]field.Field // what X-Warmring-... tell
 	began time.Time
 }
 
@@ -37,14 +39,17 @@ func (a *answer) begin(x *exchange, place *routing.Place) {
 func (a *answer) Begin(r *proxy.Reply) error {
 	x := a.x
 	a.began = x.api.deps.Now()
-	h := x.client.Header()
 	if x.api.cfg.Headers {
-		values := [...]string{x.api.deps.RouterName, r.Lease.Backend.ID, r.Lease.Epoch.ID(), r.Lease.Home, string(r.Lease.Decision)}
-		h["X-Warmring-Router"] = values[0:1:1]
-		h["X-Warmring-Backend"] = values[1:2:2]
-		h["X-Warmring-Epoch"] = values[2:3:3]
-		h["X-Warmring-Home"] = values[3:4:4]
-		h["X-Warmring-Decision"] = values[4:5:5]
+		a.own = [...]field.Field{
+			{Name: "X-Warmring-Router", Value: x.api.deps.RouterName},
+			{Name: "X-Warmring-Backend", Value: r.Lease.Backend.ID},
+			{Name: "X-Warmring-Epoch", Value: r.Lease.Epoch.ID()},
+			{Name: "X-Warmring-Home", Value: r.Lease.Home},
+			{Name: "X-Warmring-Decision", Value: string(r.Lease.Decision)},
+		}
+		x.client.addFields(a.own[:])
+		// A backend that is a router itself has told the same of its own choice.
+		r.Fields = slices.DeleteFunc(r.Fields, func(f field.Field) bool { return strings.HasPrefix(f.Name, "X-Warmring-") })
 	}
 	return a.to.Begin(r)
 }
@@ -76,18 +81,12 @@ type passthrough struct {
 
 func (p *passthrough) Begin(r *proxy.Reply) error {
 	h := p.client.Header()
-	vary := h["Vary"]
-	maps.Copy(h, r.Header)
-	if vary != nil { // both hold
-		h["Vary"] = append(vary, r.Header["Vary"]...)
-	}
-	if _, ok := h["Content-Length"]; !ok && r.ContentLength >= 0 {
-		h["Content-Length"] = []string{strconv.FormatInt(r.ContentLength, 10)}
-	}
-	if _, ok := h["Content-Type"]; !ok {
+	r.Fields.Displace(h)
+	p.client.addFields(r.Fields)
+	if r.Fields.Get("Content-Type") == "" {
 		h["Content-Type"] = nil // or net/http would guess one
 	}
-	p.events = r.Stream && h.Get("Content-Encoding") == ""
+	p.events = r.Stream && r.Fields.Get("Content-Encoding") == ""
 	p.tail = [3]byte{0, '\n', '\n'}
 	p.client.WriteHeader(r.Status)
 	return nil

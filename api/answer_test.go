@@ -259,7 +259,7 @@ func TestForwardOther(t *testing.T) {
 // Nothing of an earlier request may be left in a later one.
 func TestExchangesAreClean(t *testing.T) {
 	e := newEdge(t, fleet(t, []string{"llama"}), withProxy(func(_ context.Context, r *proxy.Request, a proxy.Answer) (proxy.Result, error) {
-		if err := a.Begin(&proxy.Reply{Status: 200, Header: http.Header{}, ContentLength: -1, Lease: lease(r)}); err != nil {
+		if err := a.Begin(&proxy.Reply{Status: 200, Lease: lease(r)}); err != nil {
 			return proxy.Result{}, err
 		}
 		_, err := fmt.Fprintf(a, "%s %q %d", r.Path, r.Tenant, len(r.Body.Head))

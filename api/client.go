@@ -3,6 +3,8 @@ package api
 import (
 	"net/http"
 	"time"
+
+	"github.com/warmring/warmring/routing/proxy/field"
 )
 
 // client is the connection towards the client. Each write has to be taken
@@ -20,6 +22,16 @@ func (c *client) WriteHeader(status int) {
 	c.status = status
 	c.arm()
 	c.ResponseWriter.WriteHeader(status)
+}
+
+// addFields adds fields to the head, of whose names the Header has none. Our own
+// server takes them as they are.
+func (c *client) addFields(l field.List) {
+	if direct, ok := c.ResponseWriter.(interface{ AddFields(l field.List) }); ok {
+		direct.AddFields(l)
+		return
+	}
+	l.AddTo(c.Header())
 }
 
 func (c *client) Write(p []byte) (int, error) {

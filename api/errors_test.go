@@ -233,7 +233,7 @@ func TestClientGoneInBody(t *testing.T) {
 // A bug after the answer began: the stream says so, anything else is aborted.
 func TestPanicInAnswer(t *testing.T) {
 	e := newEdge(t, fleet(t, []string{"llama"}), withProxy(func(_ context.Context, r *proxy.Request, a proxy.Answer) (proxy.Result, error) {
-		_ = a.Begin(&proxy.Reply{Status: 200, Header: http.Header{}, ContentLength: -1, Lease: lease(r)})
+		_ = a.Begin(&proxy.Reply{Status: 200, Lease: lease(r)})
 		_, _ = a.Write([]byte("begun"))
 		panic("a bug")
 	}))

@@ -43,7 +43,7 @@ func FuzzRequest(f *testing.F) {
 					return proxy.Result{}, err
 				}
 			}
-			err := answer.Begin(&proxy.Reply{Status: 200, Header: http.Header{}, ContentLength: -1, Lease: lease(r)})
+			err := answer.Begin(&proxy.Reply{Status: 200, Lease: lease(r)})
 			answer.End(nil, nil)
 			return proxy.Result{Status: 200}, err
 		}),

@@ -25,7 +25,7 @@ func pins(t testing.TB, names ...string) *edge {
 func pinsIn(t testing.TB, epoch *routing.Epoch) *edge {
 	t.Helper()
 	return newEdge(t, epoch, withProxy(func(_ context.Context, r *proxy.Request, a proxy.Answer) (proxy.Result, error) {
-		if err := a.Begin(&proxy.Reply{Status: 200, Header: http.Header{}, ContentLength: -1, Lease: lease(r)}); err != nil {
+		if err := a.Begin(&proxy.Reply{Status: 200, Lease: lease(r)}); err != nil {
 			return proxy.Result{}, err
 		}
 		_, err := fmt.Fprintf(a, "%s %x", r.Place.Endpoint(), r.Place.Pin())
@@ -282,7 +282,7 @@ func (d deciding) Serve(_ context.Context, r *proxy.Request, a proxy.Answer) (pr
 	}
 	defer l.Release()
 	d.Count(&r.Place, l)
-	if err := a.Begin(&proxy.Reply{Status: 200, Header: http.Header{}, ContentLength: -1, Lease: l}); err != nil {
+	if err := a.Begin(&proxy.Reply{Status: 200, Lease: l}); err != nil {
 		return proxy.Result{}, err
 	}
 	_, err = fmt.Fprintf(a, "%x %d", r.Place.Pin(), r.Place.Hot())

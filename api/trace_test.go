@@ -26,7 +26,7 @@ func TestSpans(t *testing.T) {
 		d.Tracing, d.Tracer, d.Propagator = true, provider.Tracer("test"), propagation.TraceContext{}
 		d.Proxy = scripted(func(ctx context.Context, r *proxy.Request, a proxy.Answer) (proxy.Result, error) {
 			inner = trace.SpanContextFromContext(ctx)
-			_ = a.Begin(&proxy.Reply{Status: 200, Header: http.Header{}, ContentLength: -1, Lease: lease(r)})
+			_ = a.Begin(&proxy.Reply{Status: 200, Lease: lease(r)})
 			a.End(nil, nil)
 			return proxy.Result{
 				Status: 200, Endpoint: "llama", Variant: "blue", Backend: "server-a", Decision: routing.DecisionHome, Attempts: 1,
@@ -92,7 +92,7 @@ func TestAccessLog(t *testing.T) {
 // What the edge itself costs, without a connection and without a proxy.
 func BenchmarkEdge(b *testing.B) {
 	answers := scripted(func(_ context.Context, r *proxy.Request, a proxy.Answer) (proxy.Result, error) {
-		err := a.Begin(&proxy.Reply{Status: 200, Header: http.Header{}, ContentLength: 2, Lease: &routing.Lease{Epoch: r.Place.Epoch()}})
+		err := a.Begin(&proxy.Reply{Status: 200, Lease: &routing.Lease{Epoch: r.Place.Epoch()}})
 		_, _ = a.Write([]byte("{}"))
 		a.End(nil, nil)
 		return proxy.Result{Status: 200}, err

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/warmring/warmring/routing/proxy/field"
 	"github.com/warmring/warmring/routing/proxy/socket"
 )
 
@@ -23,6 +24,7 @@ const (
 	refuseLimit    = 5 * time.Second        // for writing a refusal
 	lingerLimit    = 500 * time.Millisecond // for the client to read an answer that ends a connection
 	freshLimit     = time.Second            // for a new connection's first request, at shutdown
+	addedMost      = 64                     // fields of an answer whose memory is kept for the next
 )
 
 // phases of a connection.
@@ -50,6 +52,7 @@ type conn struct {
 	write writer
 
 	header http.Header // for the next answer
+	added  field.List  // memory for its further fields
 	served bool        // a request, at least
 	given  bool        // handed to the HTTP/2 server
 	unread bool        // a body may still be on its way, or somebody reading it
@@ -252,6 +255,9 @@ func (c *conn) exchange(x *exchange) bool {
 	}
 	clear(x.header)
 	c.header = x.header
+	if cap(x.added) <= addedMost {
+		c.added = x.added
+	}
 	return true
 }
 

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/warmring/warmring/routing/proxy/field"
 )
 
 // smallBody is up to what size an answer of unknown length is held back, to be
@@ -37,6 +39,7 @@ type exchange struct {
 	body   body
 
 	header   http.Header
+	added    field.List
 	status   int   // 0: not known
 	length   int64 // of the body, as the handler or we have declared it; -1: not known
 	written  int64 // of the body, by the handler
@@ -60,7 +63,7 @@ type exchange struct {
 }
 
 func newExchange(c *conn) *exchange {
-	x := &exchange{c: c, ctx: requestContext{Context: c.base}, header: c.header, length: -1}
+	x := &exchange{c: c, ctx: requestContext{Context: c.base}, header: c.header, added: c.added[:0], length: -1}
 	c.header = nil
 	if x.header == nil {
 		x.header = http.Header{}
@@ -111,6 +114,11 @@ func (x *exchange) adopt(src io.Reader) {
 
 // Header is the answer's; after WriteHeader, only trailers can be set.
 func (x *exchange) Header() http.Header { return x.header }
+
+// AddFields adds fields to the answer's head, behind those of Header, of which
+// none has their names. That costs a fraction of putting them there. Names must
+// be valid and canonical. It keeps nothing of l.
+func (x *exchange) AddFields(l field.List) { x.added = append(x.added, l...) }
 
 // WriteHeader sets the status, once; informational ones are sent at once. The
 // header is what it is now.

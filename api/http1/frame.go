@@ -113,36 +113,48 @@ func (x *exchange) settleBody() {
 	}
 }
 
-// appendHeader appends the handler's fields, without those of the framing and,
-// where the answer must not have one, without those of a body. Unless the
-// answer only informs, it declares them.
+// appendHeader appends the handler's fields. Unless the answer only informs, it
+// declares them.
 func (x *exchange) appendHeader(b []byte, informs bool) []byte {
 	for name, values := range x.header {
 		if !informs {
 			x.declare(name, values)
 		}
-		switch name {
-		case "Transfer-Encoding":
-			continue
-		case "Connection":
-			if !informs {
-				continue // ours to say
-			}
-		case "Content-Length":
-			if x.length >= 0 && !informs && bodyAllowed(x.status) {
-				b = append(strconv.AppendInt(append(b, "Content-Length: "...), x.length, 10), "\r\n"...)
-			}
-			continue
-		case "Content-Type":
-			if x.status == http.StatusNotModified {
-				continue
-			}
-		}
 		if httpguts.ValidHeaderFieldName(name) {
-			b = appendField(b, name, values)
+			b = x.appendOne(b, name, values, informs)
+		}
+	}
+	if !informs {
+		for i := range x.added {
+			f := &x.added[i]
+			value := [1]string{f.Value}
+			x.declare(f.Name, value[:])
+			b = x.appendOne(b, f.Name, value[:], false)
 		}
 	}
 	return b
+}
+
+// appendOne appends a field, unless the framing has it or the answer must not.
+func (x *exchange) appendOne(b []byte, name string, values []string, informs bool) []byte {
+	switch name {
+	case "Transfer-Encoding":
+		return b
+	case "Connection":
+		if !informs {
+			return b // ours to say
+		}
+	case "Content-Length":
+		if x.length >= 0 && !informs && bodyAllowed(x.status) {
+			b = append(strconv.AppendInt(append(b, "Content-Length: "...), x.length, 10), "\r\n"...)
+		}
+		return b
+	case "Content-Type":
+		if x.status == http.StatusNotModified {
+			return b
+		}
+	}
+	return appendField(b, name, values)
 }
 
 // appendTrailers appends those that were announced, and those that the handler

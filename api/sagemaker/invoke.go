@@ -2,9 +2,7 @@ package sagemaker
 
 import (
 	"bytes"
-	"maps"
 	"net/http"
-	"strconv"
 
 	"github.com/warmring/warmring/routing/proxy"
 )
@@ -33,12 +31,10 @@ func (a *Invocation) Begin(r *proxy.Reply) error {
 		return nil
 	}
 	h := a.w.Header()
-	maps.Copy(h, r.Header)
+	r.Fields.Displace(h)
+	r.Fields.AddTo(h)
 	if _, ok := h["Content-Type"]; !ok {
 		h["Content-Type"] = nil // or net/http would guess one
-	}
-	if r.ContentLength >= 0 {
-		h.Set("Content-Length", strconv.FormatInt(r.ContentLength, 10))
 	}
 	h.Set(headerInvokedVariant, a.variant)
 	a.w.WriteHeader(r.Status)

@@ -99,7 +99,7 @@ func TestFrame(t *testing.T) {
 func TestLargePieces(t *testing.T) {
 	w := recorder{httptest.NewRecorder()}
 	a := NewStream(w, "llama", "blue")
-	if err := a.Begin(&proxy.Reply{Status: 200, Header: http.Header{}}); err != nil {
+	if err := a.Begin(&proxy.Reply{Status: 200}); err != nil {
 		t.Fatal(err)
 	}
 	sent := bytes.Repeat([]byte("0123456789abcdef"), 3<<20/16+1)
@@ -127,7 +127,7 @@ func TestLargePieces(t *testing.T) {
 
 func BenchmarkFrame(b *testing.B) {
 	a := NewStream(discard{}, "llama", "blue")
-	if err := a.Begin(&proxy.Reply{Status: 200, Header: http.Header{}}); err != nil {
+	if err := a.Begin(&proxy.Reply{Status: 200}); err != nil {
 		b.Fatal(err)
 	}
 	p := []byte(strings.Repeat("x", 200))

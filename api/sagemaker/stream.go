@@ -41,13 +41,11 @@ func (a *Stream) Begin(r *proxy.Reply) error {
 		return err
 	}
 	h := a.w.Header()
-	for name, values := range r.Header {
-		if name != "Content-Type" && name != "Content-Length" {
-			h[name] = values
-		}
-	}
+	r.Fields.Displace(h)
+	r.Fields.AddTo(h)
+	delete(h, "Content-Length")
 	h.Set("Content-Type", typeEventStream)
-	if inner := r.Header.Get("Content-Type"); inner != "" {
+	if inner := r.Fields.Get("Content-Type"); inner != "" {
 		h.Set(headerContentType, inner)
 	}
 	h.Set(headerInvokedVariant, a.variant)

@@ -19,7 +19,7 @@ import (
 // exchange is a request that has been sent, and the beginning of its answer.
 type exchange struct {
 	conn  *conn
-	resp  *http.Response
+	head  *head    // the connection's
 	land  *landing // holds the first bytes of the body
 	eof   bool     // the body ends with them
 	dirty bool     // the request was not sent whole, so the connection cannot be used again
@@ -105,14 +105,13 @@ func (c *call) receive(ex *exchange) error {
 			return err
 		}
 	}
-	resp, err := ex.conn.readHead(c.r.Method) //nolint:bodyclose // finish gives the connection back or closes it; Close would read the rest
-	if err != nil {
+	if err := ex.conn.readHead(c.r.Method); err != nil {
 		return err
 	}
-	ex.resp = resp
+	ex.head = &ex.conn.head
 	ex.land = landings.Get().(*landing)
 	for len(ex.land.bytes) == 0 && !ex.eof {
-		err := ex.land.read(resp.Body)
+		err := ex.land.read(ex.head.body)
 		ex.eof = errors.Is(err, io.EOF)
 		if err != nil && !ex.eof {
 			return err
@@ -124,7 +123,7 @@ func (c *call) receive(ex *exchange) error {
 
 // retryable: the backend says that it cannot take the request now.
 func (ex *exchange) retryable() bool {
-	switch ex.resp.StatusCode {
+	switch ex.head.status {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true
 	}
@@ -134,12 +133,12 @@ func (ex *exchange) retryable() bool {
 // learn tells the picker what an answer's status says of the backend. 4xx is
 // the client's doing; 429, and 503 with Retry-After, are load.
 func (c *call) learn(ex *exchange) {
-	now, status := ex.first, ex.resp.StatusCode
+	now, status := ex.first, ex.head.status
 	if status < http.StatusTooManyRequests {
 		c.lease.Report(routing.Succeeded, now)
 		return
 	}
-	after, told := retryAfter(ex.resp.Header.Get("Retry-After"), now)
+	after, told := retryAfter(ex.head.fields.Get("Retry-After"), now)
 	switch {
 	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable && told:
 		c.lease.Busy(now.Add(after))
@@ -194,7 +193,7 @@ func (ex *exchange) abandon() {
 		return
 	}
 	if ex.span != nil {
-		endSpan(ex.span, ex.resp.StatusCode, nil)
+		endSpan(ex.span, ex.head.status, nil)
 	}
 	ex.finish()
 }
@@ -207,7 +206,7 @@ func (ex *exchange) finish() {
 		ex.land = nil
 	}
 	alive := ex.stop()
-	if alive && ex.eof && !ex.dirty && !ex.resp.Close && ex.conn.br.Buffered() == 0 {
+	if alive && ex.eof && !ex.dirty && !ex.head.close && ex.conn.br.Buffered() == 0 {
 		ex.conn.pool.put(ex.conn)
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/warmring/warmring/routing/proxy/field"
 	"github.com/warmring/warmring/routing/proxy/socket"
 )
 
@@ -20,6 +21,7 @@ const (
 	maxDiscard  = 64 << 10 // bytes read to save a connection whose answer nobody wants
 	sweepEvery  = 5 * time.Second
 	copyBuffer  = 32 << 10
+	usualFields = 16       // memory for as many fields of an answer to begin with
 	joinedWrite = 16 << 10 // head and body of a request up to here are joined for TLS
 )
 
@@ -37,14 +39,15 @@ type conn struct {
 	readBy  time.Time // the deadline in force
 	writeBy time.Time // the same for writes
 	pool    *pool
-	plain   plain
+	head    head   // of the answer that it brings; its fields' memory is used again for the next
+	plain   body   // of that answer, if its head is plain
 	hangUp  func() // closes it; made once, since every request needs it
 }
 
 func newConn(nc net.Conn, p *pool) *conn {
 	c := &conn{Conn: nc, pool: p, check: liveness(nc)}
 	c.br = bufio.NewReaderSize(c, readBuffer)
-	c.plain.fields = http.Header{}
+	c.head.fields = make(field.List, 0, usualFields)
 	c.hangUp = func() { _ = c.Close() }
 	return c
 }
@@ -114,28 +117,57 @@ func suffices(inForce, t time.Time, limit time.Duration) bool {
 	return early >= 0 && early < limit/8
 }
 
+// head is the head of an answer, and the way to its body.
+type head struct {
+	status  int
+	length  int64 // of the body in bytes; -1: not known
+	close   bool  // the connection ends with the answer
+	fields  field.List
+	body    io.Reader
+	trailer http.Header    // what followed the body
+	resp    *http.Response // if net/http's parser has read it
+}
+
 // readHead reads the head of the answer to a request of that method, passing
 // over informational answers.
-func (c *conn) readHead(method string) (*http.Response, error) {
+func (c *conn) readHead(method string) error {
 	c.budget, c.req.Method = maxHead, method
-	if resp, ok := c.plainHead(method); ok {
+	if c.plainHead(method) {
 		c.budget = unlimited
-		return resp, nil
+		return nil
 	}
 	for range maxInterim {
-		resp, err := http.ReadResponse(c.br, &c.req)
+		resp, err := http.ReadResponse(c.br, &c.req) //nolint:bodyclose // finish gives the connection back or closes it; Close would read the rest
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if resp.StatusCode == http.StatusSwitchingProtocols {
-			return nil, errUpgrade
+			return errUpgrade
 		}
 		if resp.StatusCode >= http.StatusOK {
 			c.budget = unlimited
-			return resp, nil
+			c.head.take(resp)
+			return nil
 		}
 	}
-	return nil, errors.New("too many informational answers")
+	return errors.New("too many informational answers")
+}
+
+// take makes h the head that net/http's parser has read.
+func (h *head) take(resp *http.Response) {
+	*h = head{
+		status: resp.StatusCode, length: resp.ContentLength, close: resp.Close, body: resp.Body, resp: resp,
+		fields: appendFields(nil, resp),
+	}
+}
+
+// trailers are the names that may follow the body, and behind it the fields
+// that did; nil: none.
+func (h *head) trailers() http.Header {
+	if h.resp != nil {
+		return h.resp.Trailer
+	}
+	return h.trailer
 }
 
 // usable: the connection has waited in the pool and can carry a request now.

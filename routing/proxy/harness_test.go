@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -140,7 +140,7 @@ func (a *answer) Begin(r *Reply) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	head := *r
-	head.Header = maps.Clone(r.Header)
+	head.Fields = slices.Clone(r.Fields)
 	a.head = &head
 	return nil
 }

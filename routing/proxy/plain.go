@@ -16,66 +16,56 @@ import (
 // plainFields is up to how many fields a plain head has.
 const plainFields = 64
 
-// plainHead reads the head of an answer as http.ReadResponse does, at a third of
+// plainHead reads the head of an answer as http.ReadResponse does, at a fraction of
 // its cost, if it is plain: final, with a body of known framing, and such as
 // servers commonly send. It reports false for any other, valid or not, and has
 // then read nothing: that one is http.ReadResponse's.
-func (c *conn) plainHead(method string) (*http.Response, bool) {
+func (c *conn) plainHead(method string) bool {
 	if method == http.MethodHead {
-		return nil, false
+		return false
 	}
 	if _, err := c.br.Peek(1); err != nil {
-		return nil, false
+		return false
 	}
 	b, _ := c.br.Peek(c.br.Buffered()) // cannot fail: that much is there
 	end := bytes.Index(b, []byte("\r\n\r\n"))
 	if end < 0 {
-		return nil, false
+		return false
 	}
 	text := string(b[:end+4]) // all others are parts of it
-	r := &c.plain
-	clear(r.fields)
-	r.Response = http.Response{ContentLength: -1, Header: r.fields}
-	if !r.parse(text) {
-		return nil, false
+	h := &c.head
+	*h = head{length: -1, fields: h.fields[:0]}
+	if cap(h.fields) > plainFields { // the answer before was net/http's to read, and large
+		h.fields = nil
+	}
+	if !h.parse(text) {
+		return false
 	}
 	_, _ = c.br.Discard(len(text)) // nor can this
-	r.body.begin(c, &r.Response)
-	r.Body = &r.body
-	return &r.Response, true
+	c.plain.begin(c)
+	h.body = &c.plain
+	return true
 }
 
-// plain is an answer with a plain head. A connection has one, for the answer
-// that it brings at a time; only the values of the header are new for each.
-type plain struct {
-	http.Response
-	fields http.Header // the memory of Header
-	body   body
-}
-
-func (r *plain) parse(text string) bool {
+// parse takes a whole head.
+func (h *head) parse(text string) bool {
 	line, text, _ := strings.Cut(text, "\r\n")
-	if !r.parseStatus(line) {
+	if !h.parseStatus(line) {
 		return false
 	}
-	n := strings.Count(text, "\r\n") - 1
-	if n > plainFields {
-		return false
-	}
-	values := make([]string, n)
 	chunked := false
-	for text != "\r\n" {
+	for n := 0; text != "\r\n"; n++ {
 		name, value, rest, ok := field.Cut(text)
-		if !ok || !r.keep(name, value, values, &chunked) {
+		if !ok || n == plainFields || !h.keep(name, value, &chunked) {
 			return false
 		}
-		text, values = rest, values[1:]
+		text = rest
 	}
-	return chunked != (r.ContentLength >= 0) // not neither, nor both
+	return chunked != (h.length >= 0) // not neither, nor both
 }
 
 // parseStatus takes a status line whose status has a body.
-func (r *plain) parseStatus(line string) bool {
+func (h *head) parseStatus(line string) bool {
 	rest, ok := strings.CutPrefix(line, "HTTP/1.1 ")
 	if !ok || len(rest) < 4 || rest[3] != ' ' {
 		return false
@@ -90,36 +80,37 @@ func (r *plain) parseStatus(line string) bool {
 			return false
 		}
 	}
-	r.StatusCode = int(rest[0]-'0')*100 + int(rest[1]-'0')*10 + int(rest[2]-'0')
-	return r.StatusCode >= http.StatusOK && r.StatusCode != http.StatusNoContent && r.StatusCode != http.StatusNotModified
+	h.status = int(rest[0]-'0')*100 + int(rest[1]-'0')*10 + int(rest[2]-'0')
+	return h.status >= http.StatusOK && h.status != http.StatusNoContent && h.status != http.StatusNotModified
 }
 
-// keep puts a field where http.ReadResponse does. Its value lives in the first
-// of values.
-func (r *plain) keep(name, value string, values []string, chunked *bool) bool {
+// keep takes a field as http.ReadResponse and fields do together.
+func (h *head) keep(name, value string, chunked *bool) bool {
 	switch name {
 	case "Content-Length":
 		n, err := strconv.ParseUint(value, 10, 62)
-		if err != nil {
-			return false
+		if err != nil || h.length >= 0 || value[0] == '0' && len(value) > 1 {
+			return false // net/http's to say what is meant
 		}
-		r.ContentLength = int64(n)
+		h.length = int64(n)
 	case "Transfer-Encoding":
 		first := !*chunked
 		*chunked = true
 		return first && value == "chunked"
 	case "Connection":
-		r.Close = value == "close"
-		if !r.Close && value != "keep-alive" {
-			return false
-		}
+		h.close = h.close || value == "close"
+		return value == "close" || value == "keep-alive"
 	case "Trailer", "Pragma": // those change other fields
 		return false
+	case "Close": // Connection may mean this one
+		return false
+	default:
+		if hopByHop(name) {
+			return true
+		}
 	}
-	known := len(r.Header)
-	values[0] = value
-	r.Header[name] = values[:1:1]
-	return len(r.Header) > known // else it is there twice
+	h.fields = append(h.fields, field.Field{Name: name, Value: value})
+	return true
 }
 
 // body is the body of an answer with a plain head.
@@ -127,18 +118,15 @@ type body struct {
 	conn   *conn
 	left   int64     // bytes
 	chunks io.Reader // nil: not chunked, or at the end
-	answer *http.Response
 }
 
-// begin makes it the body of r, whose head has been read from c.
-func (b *body) begin(c *conn, r *http.Response) {
-	*b = body{conn: c, left: max(0, r.ContentLength), answer: r}
-	if r.ContentLength < 0 {
+// begin makes it the body behind the head that was read from c.
+func (b *body) begin(c *conn) {
+	*b = body{conn: c, left: max(0, c.head.length)}
+	if c.head.length < 0 {
 		b.chunks = httputil.NewChunkedReader(c.br)
 	}
 }
-
-func (b *body) Close() error { return nil }
 
 func (b *body) Read(p []byte) (int, error) {
 	if b.chunks != nil {
@@ -186,6 +174,6 @@ func (b *body) readTrailer() error {
 	if err != nil {
 		return err
 	}
-	b.answer.Trailer = http.Header(h)
+	b.conn.head.trailer = http.Header(h)
 	return io.EOF
 }

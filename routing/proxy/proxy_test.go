@@ -41,10 +41,12 @@ func TestPassesRequestAndAnswer(t *testing.T) {
 	if diff := cmp.Diff(http.Header{"Content-Type": {"application/json"}, "X-Custom": {"a", "b"}, "Content-Length": {"5"}}, got.Header); diff != "" {
 		t.Errorf("headers at the backend (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(http.Header{"X-Limit": {"3", "4"}}, a.head.Header); diff != "" {
+	head := http.Header{}
+	a.head.Fields.AddTo(head)
+	if diff := cmp.Diff(http.Header{"X-Limit": {"3", "4"}, "Content-Length": {"15"}}, head); diff != "" {
 		t.Errorf("headers at the client (-want +got):\n%s", diff)
 	}
-	if a.head.Status != http.StatusTeapot || a.text() != "short and stout" || a.ended != 1 || a.broken != nil || a.head.ContentLength != 15 {
+	if a.head.Status != http.StatusTeapot || a.text() != "short and stout" || a.ended != 1 || a.broken != nil {
 		t.Errorf("answer is %+v", a)
 	}
 	if res.Status != http.StatusTeapot || res.Backend != "b0" || res.Attempts != 1 || res.BytesIn != 5 || res.BytesOut != 15 {
@@ -145,7 +147,7 @@ func TestClientErrorsAndBusyDoNotEject(t *testing.T) {
 		}
 	}
 	a, res, err := r.serve(t.Context(), "busy")
-	if err != nil || a.head.Status != 429 || a.head.Header.Get("Retry-After") != "7" || res.Attempts != 2 {
+	if err != nil || a.head.Status != 429 || a.head.Fields.Get("Retry-After") != "7" || res.Attempts != 2 {
 		t.Fatalf("%+v, %v: the last refusal is passed on when all refuse", res, err)
 	}
 	for _, l := range r.picker.Snapshot(time.Now()) {

@@ -16,7 +16,7 @@ func (c *call) relay(ctx context.Context, ex *exchange, a Answer) error {
 	*r = ex.reply(c.lease)
 	c.res.Status, c.res.Stream = r.Status, r.Stream
 	c.res.FirstByte = ex.first.Sub(ex.sent)
-	watched := ex.resp.Header.Get("Content-Encoding") == ""
+	watched := ex.head.fields.Get("Content-Encoding") == ""
 	broken := a.Begin(r)
 	if broken != nil {
 		broken = ErrClientGone
@@ -68,7 +68,7 @@ func (c *call) more(ctx context.Context, ex *exchange) error {
 	}
 	err := ex.conn.readWithin(c.cfg.Timeouts.Idle, limit)
 	if err == nil {
-		err = ex.land.read(ex.resp.Body)
+		err = ex.land.read(ex.head.body)
 	}
 	switch {
 	case err == io.EOF: //nolint:errorlint // io.Reader's contract is the bare value
@@ -89,8 +89,8 @@ func (c *call) finish(ex *exchange, a Answer, broken error) {
 	if broken != nil && !gone {
 		c.lease.Report(routing.Failed, time.Now())
 	}
-	endSpan(ex.span, ex.resp.StatusCode, broken)
-	trailer := ex.resp.Trailer
+	endSpan(ex.span, ex.head.status, broken)
+	trailer := ex.head.trailers()
 	ex.finish()
 	if !gone {
 		a.End(trailer, broken)
@@ -99,14 +99,12 @@ func (c *call) finish(ex *exchange, a Answer, broken error) {
 
 // reply is the head of the answer as the client may see it.
 func (ex *exchange) reply(lease *routing.Lease) Reply {
-	h := ex.resp.Header
-	stripHop(h)
+	h := ex.head
 	return Reply{
-		Status:        ex.resp.StatusCode,
-		Header:        h,
-		ContentLength: ex.resp.ContentLength,
-		Stream:        strings.HasPrefix(h.Get("Content-Type"), "text/event-stream"),
-		Trailer:       ex.resp.Trailer,
-		Lease:         lease,
+		Status:  h.status,
+		Fields:  h.fields,
+		Stream:  strings.HasPrefix(h.fields.Get("Content-Type"), "text/event-stream"),
+		Trailer: h.trailers(),
+		Lease:   lease,
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/warmring/warmring/routing"
+	"github.com/warmring/warmring/routing/proxy/field"
 )
 
 // Body is a request's body: the part that was read to make the decision, and
@@ -32,19 +33,18 @@ type Request struct {
 
 // Reply is the head of a backend's answer.
 type Reply struct {
-	Status        int
-	Header        http.Header // without hop-by-hop headers; the Answer may keep the values, but not the map
-	ContentLength int64       // bytes; -1 unknown
-	Stream        bool        // server-sent events
-	Trailer       http.Header // names that may follow the body; nil when none were announced
-	Lease         *routing.Lease
+	Status  int
+	Fields  field.List  // without hop-by-hop ones; Content-Length is among them where it is known
+	Stream  bool        // server-sent events
+	Trailer http.Header // names that may follow the body; nil when none were announced
+	Lease   *routing.Lease
 }
 
 // Answer puts a backend's answer on the client's connection, in the dialect
 // that the client speaks.
 type Answer interface {
 	// Begin is called once, when the first bytes of the body are there. It must
-	// not keep r.
+	// keep neither r nor its Fields.
 	Begin(r *Reply) error
 	// Write takes what one read from the backend brought, and has sent it when it
 	// returns. It must not keep p.

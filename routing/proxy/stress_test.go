@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -106,7 +105,7 @@ type passThrough struct {
 }
 
 func (p passThrough) Begin(r *Reply) error {
-	maps.Copy(p.w.Header(), r.Header)
+	r.Fields.AddTo(p.w.Header())
 	p.w.WriteHeader(r.Status)
 	return nil
 }

@@ -8,6 +8,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/warmring/warmring/routing/proxy/field"
 )
 
 // hopByHop are the headers that belong to one connection (RFC 9110 section
@@ -34,14 +38,22 @@ func named(connection []string, name string) bool {
 	return false
 }
 
-// stripHop removes the hop-by-hop headers of an answer in place.
-func stripHop(h http.Header) {
-	connection := h["Connection"]
-	for name := range h {
-		if hopByHop(name) || len(connection) > 0 && named(connection, name) {
-			delete(h, name)
+// appendFields appends the fields of an answer without the hop-by-hop ones. The
+// length is among them where it is known.
+func appendFields(l field.List, resp *http.Response) field.List {
+	connection := resp.Header["Connection"]
+	for name, values := range resp.Header {
+		if hopByHop(name) || len(connection) > 0 && named(connection, name) || !httpguts.ValidHeaderFieldName(name) {
+			continue
+		}
+		for _, v := range values {
+			l = append(l, field.Field{Name: name, Value: v})
 		}
 	}
+	if resp.ContentLength >= 0 {
+		l = append(l, field.Field{Name: "Content-Length", Value: strconv.FormatInt(resp.ContentLength, 10)})
+	}
+	return l
 }
 
 // extra are headers that replace the client's of the same name.

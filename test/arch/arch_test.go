@@ -28,7 +28,7 @@ var layers = map[string][]string{
 	"api/fleet":            {"routing"},
 	"api/http1":            {"routing/proxy/field", "routing/proxy/socket"},
 	"api/sagemaker":        {"routing", "routing/prefix", "routing/proxy"},
-	"api":                  {"routing", "routing/prefix", "routing/proxy", "api/http1", "api/openai", "api/sagemaker"},
+	"api":                  {"routing", "routing/prefix", "routing/proxy", "routing/proxy/field", "api/http1", "api/openai", "api/sagemaker"},
 	"api/admin":            {"routing", "routing/prefix", "routing/proxy", "api", "api/fleet", "api/strict", "api/openai", "api/sagemaker"},
 	"gossip/loads":         {},
 	"gossip/places":        {},
