@@ -19,7 +19,7 @@ type answer struct {
 	to    proxy.Answer
 	pass  passthrough
 	own   [5]field.Field // what X-Warmring-... tell
-	began time.Time
+	began time.Time      // zero without tracing
 }
 
 // begin makes a the answer of x, in the dialect of its route.
@@ -38,7 +38,9 @@ func (a *answer) begin(x *exchange, place *routing.Place) {
 
 func (a *answer) Begin(r *proxy.Reply) error {
 	x := a.x
-	a.began = x.api.deps.Now()
+	if x.span != nil {
+		a.began = x.api.deps.Now()
+	}
 	if x.api.cfg.Headers {
 		a.own = [...]field.Field{
 			{Name: "X-Warmring-Router", Value: x.api.deps.RouterName},

@@ -15,12 +15,14 @@ type client struct {
 	control http.ResponseController
 	timeout time.Duration
 	status  int  // 0: nothing has been sent
+	armed   bool // just now, for the head
 	abort   bool // the connection must not look as if the answer were complete
 }
 
 func (c *client) WriteHeader(status int) {
 	c.status = status
 	c.arm()
+	c.armed = true // what follows the head comes with it
 	c.ResponseWriter.WriteHeader(status)
 }
 
@@ -35,7 +37,10 @@ func (c *client) addFields(l field.List) {
 }
 
 func (c *client) Write(p []byte) (int, error) {
-	c.arm()
+	if !c.armed {
+		c.arm()
+	}
+	c.armed = false
 	return c.ResponseWriter.Write(p)
 }
 

@@ -2,6 +2,8 @@ package api
 
 import (
 	"context"
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -221,21 +223,14 @@ func sane(id string) bool {
 
 // newID returns a random UUID (RFC 9562, version 4). It names, it guards nothing.
 func newID() string {
-	const digits = "0123456789abcdef"
-	hi, lo := rand.Uint64()&^0xf000|0x4000, rand.Uint64()>>2|1<<63
-	var text [36]byte
-	at := 0
-	for i := range 32 {
-		if i == 8 || i == 12 || i == 16 || i == 20 {
-			text[at] = '-'
-			at++
-		}
-		word := hi
-		if i >= 16 {
-			word = lo
-		}
-		text[at] = digits[word>>(60-4*(i%16))&0xf]
-		at++
-	}
+	var id [16]byte
+	binary.BigEndian.PutUint64(id[:], rand.Uint64()&^0xf000|0x4000)
+	binary.BigEndian.PutUint64(id[8:], rand.Uint64()>>2|1<<63)
+	text := [36]byte{8: '-', 13: '-', 18: '-', 23: '-'}
+	hex.Encode(text[:], id[:4])
+	hex.Encode(text[9:], id[4:6])
+	hex.Encode(text[14:], id[6:8])
+	hex.Encode(text[19:], id[8:10])
+	hex.Encode(text[24:], id[10:])
 	return string(text[:])
 }

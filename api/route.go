@@ -57,6 +57,11 @@ const maxSegments = 10
 // parse finds the route of a URL. Segments are split before they are decoded,
 // so an escaped slash is part of a name; one slash at the end is ignored.
 func parse(u *url.URL) route {
+	if op, ok := strings.CutPrefix(u.Path, "/v1/"); ok && u.RawPath == "" { // what most requests ask for
+		if r, ok := inferenceRoute(op); ok {
+			return r
+		}
+	}
 	path := strings.TrimSuffix(strings.TrimPrefix(u.EscapedPath(), "/"), "/")
 	if path == "" {
 		return route{name: "control", action: control, dialect: SageMaker}
@@ -144,34 +149,41 @@ func openaiRoute(u *url.URL, seg []string) route {
 	case len(seg) == 0:
 		return other(u)
 	case len(seg) == 2 && seg[0] == "chat" && seg[1] == "completions":
-		return inferenceRoute("chat_completions", openai.Chat, "/v1/chat/completions")
+		r, _ := inferenceRoute("chat/completions")
+		return r
 	case seg[0] == "models" && len(seg) == 1:
 		return route{name: "models", action: models, dialect: OpenAI, allow: allowGet}
 	case seg[0] == "models":
 		return route{name: "model", action: model, dialect: OpenAI, allow: allowGet, id: strings.Join(seg[1:], "/")}
-	case len(seg) > 1:
-		return other(u)
 	}
-	switch seg[0] {
-	case "completions":
-		return inferenceRoute("completions", openai.Completions, "/v1/completions")
-	case "responses":
-		return inferenceRoute("responses", openai.Responses, "/v1/responses")
-	case "embeddings":
-		return inferenceRoute("embeddings", openai.Embeddings, "/v1/embeddings")
-	case "rerank":
-		return inferenceRoute("rerank", openai.Rerank, "/v1/rerank")
-	case "score":
-		return inferenceRoute("score", openai.Score, "/v1/score")
-	case "messages":
-		return inferenceRoute("messages", openai.Messages, "/v1/messages")
-	default:
-		return other(u)
+	if r, ok := inferenceRoute(seg[0]); ok && len(seg) == 1 && r.name == seg[0] { // not one with an escaped slash
+		return r
 	}
+	return other(u)
 }
 
-func inferenceRoute(name string, kind openai.Kind, path string) route {
-	return route{name: name, action: inference, dialect: OpenAI, kind: kind, allow: allowPost, path: path}
+// inferenceRoute is an operation below /v1 whose body is scanned.
+func inferenceRoute(op string) (route, bool) {
+	r := route{name: op, action: inference, dialect: OpenAI, allow: allowPost}
+	switch op {
+	case "chat/completions":
+		r.name, r.kind, r.path = "chat_completions", openai.Chat, "/v1/chat/completions"
+	case "completions":
+		r.kind, r.path = openai.Completions, "/v1/completions"
+	case "responses":
+		r.kind, r.path = openai.Responses, "/v1/responses"
+	case "embeddings":
+		r.kind, r.path = openai.Embeddings, "/v1/embeddings"
+	case "rerank":
+		r.kind, r.path = openai.Rerank, "/v1/rerank"
+	case "score":
+		r.kind, r.path = openai.Score, "/v1/score"
+	case "messages":
+		r.kind, r.path = openai.Messages, "/v1/messages"
+	default:
+		return route{}, false
+	}
+	return r, true
 }
 
 // allows reports whether method is one of r's.

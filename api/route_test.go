@@ -37,6 +37,7 @@ func TestParse(t *testing.T) {
 		{target: "/healthz", name: "health", dialect: OpenAI},
 		{target: "/readyz/", name: "ready", dialect: OpenAI},
 		{target: "/", name: "control", dialect: SageMaker},
+		{target: "/v1/chat%2Fcompletions", name: "other", path: "/v1/chat%2Fcompletions", dialect: OpenAI},
 		{target: "/endpoints/a%2Fb/openai/v1/chat/completions", name: "chat_completions", endpoint: "a/b", path: "/v1/chat/completions", dialect: OpenAI},
 		{target: "/endpoints/e/inference-components/c/openai/v1/completions/", name: "completions", endpoint: "e", component: "c", path: "/v1/completions", dialect: OpenAI},
 		{target: "/endpoints/e/openai/v1/models", name: "models", endpoint: "e", dialect: OpenAI},

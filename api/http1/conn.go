@@ -51,6 +51,7 @@ type conn struct {
 	watch watcher
 	write writer
 
+	asked  fields      // memory for the next request
 	header http.Header // for the next answer
 	added  field.List  // memory for its further fields
 	served bool        // a request, at least
@@ -254,7 +255,8 @@ func (c *conn) exchange(x *exchange) bool {
 		return false
 	}
 	clear(x.header)
-	c.header = x.header
+	x.asked.empty()
+	c.asked, c.header = x.asked, x.header
 	if cap(x.added) <= addedMost {
 		c.added = x.added
 	}

@@ -38,6 +38,7 @@ type exchange struct {
 	ctx    requestContext
 	body   body
 
+	asked    fields // memory of the request's header
 	header   http.Header
 	added    field.List
 	status   int   // 0: not known
@@ -63,8 +64,8 @@ type exchange struct {
 }
 
 func newExchange(c *conn) *exchange {
-	x := &exchange{c: c, ctx: requestContext{Context: c.base}, header: c.header, added: c.added[:0], length: -1}
-	c.header = nil
+	x := &exchange{c: c, ctx: requestContext{Context: c.base}, asked: c.asked, header: c.header, added: c.added[:0], length: -1}
+	c.asked, c.header = fields{}, nil
 	if x.header == nil {
 		x.header = http.Header{}
 	}
@@ -74,7 +75,7 @@ func newExchange(c *conn) *exchange {
 // parse makes the request of a head that is plain, and reports whether it is.
 func (x *exchange) parse(b []byte, h *head) bool {
 	x.r = *new(http.Request).WithContext(&x.ctx) // allocates nothing
-	if !parsePlain(&x.r, &x.url, b, h) {
+	if !parsePlain(&x.r, &x.url, &x.asked, b, h) {
 		return false
 	}
 	x.r.Body = http.NoBody

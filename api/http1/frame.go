@@ -178,14 +178,10 @@ func appendField(b []byte, name string, values []string) []byte {
 		if v != "" && (v[0] <= ' ' || v[len(v)-1] <= ' ') {
 			v = strings.Trim(v, " \t\r\n")
 		}
-		at := len(b)
-		b = append(b, v...)
-		for i := at; i < len(b); i++ {
-			if b[i] == '\r' || b[i] == '\n' {
-				b[i] = ' '
-			}
+		if strings.IndexByte(v, '\r') >= 0 || strings.IndexByte(v, '\n') >= 0 {
+			v = strings.NewReplacer("\r", " ", "\n", " ").Replace(v)
 		}
-		b = append(b, "\r\n"...)
+		b = append(append(b, v...), "\r\n"...)
 	}
 	return b
 }

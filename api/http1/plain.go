@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,13 +20,34 @@ import (
 // allocated ahead for them.
 const plainFields = 64
 
+// fields is the memory of a plain head's Header. Empty, it is used again.
+type fields struct {
+	header http.Header
+	values []string
+}
+
+// room makes room for n fields.
+func (f *fields) room(n int) {
+	if f.header == nil {
+		f.header = make(http.Header, n)
+	}
+	f.values = slices.Grow(f.values, n)
+}
+
+func (f *fields) empty() {
+	clear(f.header)
+	clear(f.values)
+	f.values = f.values[:0]
+}
+
 // parsePlain fills r and u, which becomes r.URL, from a whole head as
 // http.ReadRequest does, but for the body. It reports false for any head that
 // is not plain, valid or not, which is http.ReadRequest's then: it takes only
-// what clients commonly send, so as to have no opinions of its own.
-func parsePlain(r *http.Request, u *url.URL, b []byte, h *head) bool {
-	fields := h.lines - 1
-	if h.hosts != 1 || h.badHost || h.folded || h.coding || fields > plainFields {
+// what clients commonly send, so as to have no opinions of its own. r.Header
+// lives in m.
+func parsePlain(r *http.Request, u *url.URL, m *fields, b []byte, h *head) bool {
+	n := h.lines - 1
+	if h.hosts != 1 || h.badHost || h.folded || h.coding || n > plainFields {
 		return false
 	}
 	text := string(b) // all others are parts of it
@@ -33,14 +55,14 @@ func parsePlain(r *http.Request, u *url.URL, b []byte, h *head) bool {
 	if !parsePlainLine(r, u, line) {
 		return false
 	}
-	values := make([]string, fields)
-	r.Header = make(http.Header, fields-h.hosts)
+	m.room(n)
+	r.Header = m.header
 	for text != "\r\n" {
 		name, value, rest, ok := field.Cut(text)
-		if !ok || !keepField(r, name, value, values) {
+		if !ok || !keepField(r, name, value, m) {
 			return false
 		}
-		text, values = rest, values[1:]
+		text = rest
 	}
 	r.Close = httpguts.HeaderValuesContainsToken(r.Header["Connection"], "close")
 	return true
@@ -98,9 +120,8 @@ func plainPath(p string) bool {
 	return true
 }
 
-// keepField puts a field where http.ReadRequest does. Its value lives in the
-// first of values.
-func keepField(r *http.Request, name, value string, values []string) bool {
+// keepField puts a field where http.ReadRequest does.
+func keepField(r *http.Request, name, value string, m *fields) bool {
 	switch name {
 	case "Host":
 		r.Host = value
@@ -114,9 +135,9 @@ func keepField(r *http.Request, name, value string, values []string) bool {
 	case "Transfer-Encoding", "Trailer", "Pragma": // those change other fields
 		return false
 	}
-	known := len(r.Header)
-	values[0] = value
-	r.Header[name] = values[:1:1]
+	known, at := len(r.Header), len(m.values)
+	m.values = append(m.values, value)
+	r.Header[name] = m.values[at : at+1 : at+1]
 	return len(r.Header) > known // else it is there twice
 }
 

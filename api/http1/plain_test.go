@@ -71,7 +71,7 @@ func plainRequest(raw []byte) (*http.Request, bool) {
 		return nil, false
 	}
 	r := new(http.Request)
-	if !parsePlain(r, new(url.URL), raw[:n], &h) {
+	if !parsePlain(r, new(url.URL), new(fields), raw[:n], &h) {
 		return nil, false
 	}
 	r.Body = http.NoBody

@@ -48,12 +48,14 @@ func (c *call) attempt(ctx context.Context) (*exchange, error) {
 			err = ErrClientGone
 		case stale && !c.begun:
 			fresh = true
+			c.now = time.Now()
 			continue
 		default:
 			err = c.blame(err)
 		}
+		c.now = time.Now()
 		endSpan(span, 0, err)
-		c.mark = time.Now()
+		c.mark = c.now
 		return nil, err
 	}
 }
@@ -62,7 +64,7 @@ func (c *call) attempt(ctx context.Context) (*exchange, error) {
 // answer's body. stale: the connection came from the pool and the backend had
 // closed it.
 func (c *call) exchange(ctx context.Context, p *pool, fresh bool, more extra) (ex *exchange, stale bool, err error) {
-	cn, err := p.get(ctx, fresh)
+	cn, err := c.connection(ctx, p, fresh)
 	if err != nil {
 		return nil, false, &UpstreamError{Kind: Refused, Backend: c.lease.Backend.ID, Err: err}
 	}
@@ -70,7 +72,8 @@ func (c *call) exchange(ctx context.Context, p *pool, fresh bool, more extra) (e
 	ex = &c.ex
 	*ex = exchange{conn: cn, stop: afterFunc(ctx, cn.hangUp)}
 	serr := c.send(ctx, cn, more)
-	ex.sent = time.Now()
+	c.now = time.Now()
+	ex.sent = c.now
 	c.res.Overhead += ex.sent.Sub(c.mark)
 	if serr != nil && !ended(serr) {
 		ex.abandon()
@@ -85,6 +88,21 @@ func (c *call) exchange(ctx context.Context, p *pool, fresh bool, more extra) (e
 		return nil, stale, errors.Join(serr, err)
 	}
 	return ex, false, nil
+}
+
+// connection takes one from the pool, or makes one.
+func (c *call) connection(ctx context.Context, p *pool, fresh bool) (*conn, error) {
+	if p.bad != nil {
+		return nil, p.bad
+	}
+	if !fresh {
+		if cn := p.get(c.now); cn != nil {
+			return cn, nil
+		}
+	}
+	cn, err := p.connect(ctx)
+	c.now = time.Now()
+	return cn, err
 }
 
 // afterFunc is context.AfterFunc, by the context's own means where it has any:
@@ -117,7 +135,8 @@ func (c *call) receive(ex *exchange) error {
 			return err
 		}
 	}
-	ex.first = time.Now()
+	c.now = time.Now()
+	ex.first = c.now
 	return nil
 }
 
@@ -195,19 +214,19 @@ func (ex *exchange) abandon() {
 	if ex.span != nil {
 		endSpan(ex.span, ex.head.status, nil)
 	}
-	ex.finish()
+	ex.finish(time.Now())
 }
 
 // finish gives back what the exchange holds: the connection to its pool if it
 // can carry another request, else it is closed.
-func (ex *exchange) finish() {
+func (ex *exchange) finish(now time.Time) {
 	if ex.land != nil {
 		ex.land.free()
 		ex.land = nil
 	}
 	alive := ex.stop()
 	if alive && ex.eof && !ex.dirty && !ex.head.close && ex.conn.br.Buffered() == 0 {
-		ex.conn.pool.put(ex.conn)
+		ex.conn.pool.put(ex.conn, now)
 		return
 	}
 	_ = ex.conn.Close()

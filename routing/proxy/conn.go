@@ -82,8 +82,8 @@ func (c *conn) writeBoth(a, b []byte) error {
 }
 
 // within sets a deadline for reads and writes.
-func (c *conn) within(limit time.Duration) error {
-	t := time.Now().Add(limit)
+func (c *conn) within(limit time.Duration, now time.Time) error {
+	t := now.Add(limit)
 	if suffices(c.readBy, t, limit) && suffices(c.writeBy, t, limit) {
 		return nil
 	}

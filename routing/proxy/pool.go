@@ -87,24 +87,19 @@ func newPool(cfg Config, dial Dial, raw string) *pool {
 	return p
 }
 
-// get returns an idle connection or a new one. fresh asks for a new one.
-func (p *pool) get(ctx context.Context, fresh bool) (*conn, error) {
-	if p.bad != nil {
-		return nil, p.bad
-	}
-	now := time.Now()
-	for !fresh {
+// get returns an idle connection, or nil if there is none that can be used.
+func (p *pool) get(now time.Time) *conn {
+	for {
 		c := p.pop(now)
 		if c == nil {
-			break
+			return nil
 		}
 		if now.Sub(c.since) < p.cfg.Pool.Idle && c.usable(now) {
 			c.reused = true
-			return c, nil
+			return c
 		}
 		_ = c.Close()
 	}
-	return p.connect(ctx)
 }
 
 func (p *pool) connect(ctx context.Context) (*conn, error) {
@@ -140,8 +135,8 @@ func (p *pool) pop(now time.Time) *conn {
 }
 
 // put keeps c for the next request, or closes it when there are enough.
-func (p *pool) put(c *conn) {
-	c.since = time.Now()
+func (p *pool) put(c *conn, now time.Time) {
+	c.since = now
 	p.mu.Lock()
 	keep := !p.closed && len(p.idle) < p.cfg.Pool.MaxIdle
 	if keep {

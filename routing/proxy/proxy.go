@@ -84,8 +84,8 @@ func (p *Proxy) Queued() int { return p.queue.length() }
 func (p *Proxy) Serve(ctx context.Context, r *Request, a Answer) (Result, error) {
 	c := p.calls.Get().(*call)
 	defer c.free()
-	*c = call{Proxy: p, r: r, start: time.Now(), tried: c.tried}
-	c.mark = c.start
+	now := time.Now()
+	*c = call{Proxy: p, r: r, start: now, now: now, mark: now, tried: c.tried}
 	if !r.Ready.IsZero() {
 		c.mark = r.Ready
 	}
@@ -96,7 +96,7 @@ func (p *Proxy) Serve(ctx context.Context, r *Request, a Answer) (Result, error)
 		c.release()
 	}
 	c.res.Attempts = c.attempts
-	c.res.Total = time.Since(c.start)
+	c.res.Total = c.now.Sub(c.start)
 	return c.res, err
 }
 
@@ -106,6 +106,7 @@ type call struct {
 	r        *Request
 	begun    bool // bytes of the body's Rest are gone, so it cannot be sent again
 	start    time.Time
+	now      time.Time // as it was when last looked at: that costs as much as a lock
 	slot     routing.Lease
 	lease    *routing.Lease // the slot, once it was given; it may have been released
 	tried    []string
@@ -160,7 +161,8 @@ func (c *call) another(err error) bool {
 	if c.attempts >= c.cfg.Retry.Attempts || c.begun || !c.mayRepeat(err) {
 		return false
 	}
-	return c.budget.spend(time.Now()) && c.pick(c.tried) == nil
+	c.now = time.Now()
+	return c.budget.spend(c.now) && c.pick(c.tried) == nil
 }
 
 // mayRepeat: a request that a backend may have begun to work on goes to
@@ -187,16 +189,18 @@ func (c *call) reserve(ctx context.Context) error {
 		}
 	}
 	err := c.queue.wait(ctx, c.res.Endpoint, c.r.Tenant, c.cfg.Queue.Timeout, func() (bool, error) {
+		c.now = time.Now()
 		err := c.pick(nil)
 		return err == nil, notSaturated(err)
 	})
-	c.mark = time.Now() // waiting for a slot is not overhead
+	c.now = time.Now()
+	c.mark = c.now // waiting for a slot is not overhead
 	return err
 }
 
 // pick reserves a backend that was not tried, if there is one now.
 func (c *call) pick(tried []string) error {
-	if err := c.deps.Picker.PickInto(&c.slot, &c.r.Place, tried, rand.Uint64(), time.Now()); err != nil {
+	if err := c.deps.Picker.PickInto(&c.slot, &c.r.Place, tried, rand.Uint64(), c.now); err != nil {
 		return err
 	}
 	c.lease = &c.slot

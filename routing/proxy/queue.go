@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -15,9 +16,9 @@ const lookAgain = 100 * time.Millisecond
 // in it a turn for each tenant, first come first served within a tenant.
 type queue struct {
 	limit int
+	total atomic.Int64 // of all lines; most of the time 0, which needs no lock to see
 
-	mu    sync.Mutex // guards the rest
-	total int
+	mu    sync.Mutex // guards the rest, and changes of total
 	lines map[string]*line
 }
 
@@ -32,21 +33,24 @@ type waiter struct {
 	wake   chan struct{} // holds one wake-up, so that waking never blocks
 }
 
-func (q *queue) length() int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.total
-}
+func (q *queue) length() int { return int(q.total.Load()) }
 
 // waiting: there is a line for endpoint, which nobody may overtake.
 func (q *queue) waiting(endpoint string) bool {
+	if q.length() == 0 {
+		return false
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.lines[endpoint] != nil
 }
 
-// wake lets the next in line try. Whoever gives back a slot calls it.
+// wake lets the next in line try. Whoever has given back a slot calls it: who
+// stands in line by then has looked before, and who does not looks after.
 func (q *queue) wake(endpoint string) {
+	if q.length() == 0 {
+		return
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if l := q.lines[endpoint]; l != nil {
@@ -89,7 +93,7 @@ func (q *queue) wait(ctx context.Context, endpoint, tenant string, most time.Dur
 func (q *queue) join(endpoint string, w *waiter) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.total >= q.limit {
+	if q.length() >= q.limit {
 		return false
 	}
 	l := q.lines[endpoint]
@@ -102,7 +106,7 @@ func (q *queue) join(endpoint string, w *waiter) bool {
 	}
 	l.waiting[w.tenant] = append(l.waiting[w.tenant], w)
 	l.size++
-	q.total++
+	q.total.Add(1)
 	return true
 }
 
@@ -120,7 +124,7 @@ func (q *queue) leave(endpoint string, w *waiter) {
 	q.mu.Lock()
 	l := q.lines[endpoint]
 	l.remove(w)
-	q.total--
+	q.total.Add(-1)
 	if l.size == 0 {
 		delete(q.lines, endpoint)
 	}

@@ -27,11 +27,13 @@ func (c *call) relay(ctx context.Context, ex *exchange, a Answer) error {
 		if watched {
 			ex.land.end.write(p)
 		}
-		if broken = c.pass(a, p); broken != nil {
+		broken = c.pass(a, p)
+		c.now = time.Now()
+		if broken != nil {
 			break
 		}
 		if fresh {
-			c.res.Overhead += time.Since(ex.first)
+			c.res.Overhead += c.now.Sub(ex.first)
 		}
 		if ex.eof {
 			break
@@ -40,7 +42,7 @@ func (c *call) relay(ctx context.Context, ex *exchange, a Answer) error {
 	}
 	if watched {
 		c.res.Usage = ex.land.end.usage()
-		c.lease.Learn(c.res.Usage.Prompt, c.res.Usage.Completion, time.Now())
+		c.lease.Learn(c.res.Usage.Prompt, c.res.Usage.Completion, c.now)
 	}
 	c.finish(ex, a, broken)
 	return nil
@@ -62,7 +64,7 @@ func (c *call) pass(a Answer, p []byte) error {
 
 // more waits for the next bytes of the body.
 func (c *call) more(ctx context.Context, ex *exchange) error {
-	limit := time.Now().Add(c.cfg.Timeouts.Idle)
+	limit := c.now.Add(c.cfg.Timeouts.Idle)
 	if whole := ex.sent.Add(c.cfg.Timeouts.Stream); whole.Before(limit) {
 		limit = whole
 	}
@@ -70,13 +72,12 @@ func (c *call) more(ctx context.Context, ex *exchange) error {
 	if err == nil {
 		err = ex.land.read(ex.head.body)
 	}
-	switch {
-	case err == io.EOF: //nolint:errorlint // io.Reader's contract is the bare value
-		ex.eof = true
+	if err == nil || err == io.EOF { //nolint:errorlint // io.Reader's contract is the bare value
+		ex.eof = err != nil
 		return nil
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
+	}
+	c.now = time.Now()
+	if ctx.Err() != nil {
 		return ErrClientGone
 	}
 	return upstream(c.lease.Backend.ID, err)
@@ -87,11 +88,11 @@ func (c *call) finish(ex *exchange, a Answer, broken error) {
 	c.res.Broken = broken
 	gone := broken == ErrClientGone //nolint:errorlint // set above, never wrapped
 	if broken != nil && !gone {
-		c.lease.Report(routing.Failed, time.Now())
+		c.lease.Report(routing.Failed, c.now)
 	}
 	endSpan(ex.span, ex.head.status, broken)
 	trailer := ex.head.trailers()
-	ex.finish()
+	ex.finish(c.now)
 	if !gone {
 		a.End(trailer, broken)
 	}

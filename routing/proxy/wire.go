@@ -149,7 +149,7 @@ func checkTarget(r *Request) error {
 func (c *call) send(ctx context.Context, cn *conn, more extra) error {
 	// One deadline for sending what is there and for the first byte of the
 	// answer: two would cost as much as choosing the backend.
-	if err := cn.within(c.cfg.Timeouts.FirstByte); err != nil {
+	if err := cn.within(c.cfg.Timeouts.FirstByte, c.now); err != nil {
 		return err
 	}
 	if err := c.sendFirst(cn, more); err != nil || c.r.Body.Rest == nil {

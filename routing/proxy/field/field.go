@@ -42,7 +42,7 @@ func Cut(text string) (name, value, rest string, ok bool) {
 
 // cutValue splits a value, and its line's end, off text.
 func cutValue(text string) (value, rest string, ok bool) {
-	i := 0
+	i := visible(text)
 	for i < len(text) && (text[i] >= ' ' && text[i] < 0x7f || text[i] == '\t') {
 		i++
 	}
@@ -50,4 +50,23 @@ func cutValue(text string) (value, rest string, ok bool) {
 	rest, ok = strings.CutPrefix(text[i:], "\r\n")
 	bare := value == "" || value[0] > ' ' && value[len(value)-1] > ' '
 	return value, rest, ok && bare
+}
+
+// visible returns how many bytes text begins with, in words of eight, that are
+// all visible ASCII or spaces.
+func visible(text string) int {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	i := 0
+	for ; i+8 <= len(text); i += 8 {
+		t := text[i : i+8]
+		w := uint64(t[0]) | uint64(t[1])<<8 | uint64(t[2])<<16 | uint64(t[3])<<24 |
+			uint64(t[4])<<32 | uint64(t[5])<<40 | uint64(t[6])<<48 | uint64(t[7])<<56
+		// The top bit of a byte is set by w where it is not ASCII, by w+1 where it is
+		// DEL, and by w-' ' where it is a control character; a carry out of a byte
+		// needs one that is refused.
+		if (w|(w+ones)|(w-ones*' '))&tops != 0 {
+			break
+		}
+	}
+	return i
 }

@@ -1,6 +1,9 @@
 package field
 
-import "testing"
+import (
+	"bytes"
+	"testing"
+)
 
 func TestCut(t *testing.T) {
 	for _, c := range []struct{ in, name, value, rest string }{
@@ -20,6 +23,25 @@ func TestCut(t *testing.T) {
 	} {
 		if name, value, _, ok := Cut(in); ok {
 			t.Errorf("%q was taken as %q, %q", in, name, value)
+		}
+	}
+}
+
+// What is told by words of eight is what is told by bytes.
+func TestVisible(t *testing.T) {
+	for at := range 20 {
+		for c := range 256 {
+			for _, beside := range []byte{' ', '~', 0, 0x7f, 0x80, 0xff} {
+				b := bytes.Repeat([]byte{'a'}, 20)
+				b[at], b[min(at+1, 19)] = byte(c), beside
+				want := bytes.IndexFunc(b, func(r rune) bool { return r < ' ' || r > '~' })
+				if want < 0 {
+					want = len(b)
+				}
+				if got := visible(string(b)); got > want || got != min(want/8*8, 16) {
+					t.Fatalf("%q: %d of %d", b, got, want)
+				}
+			}
 		}
 	}
 }
