@@ -34,26 +34,32 @@ func (l *lexer) text(dst []byte, max int) (_ []byte, end bool, err error) {
 	return dst[:min(len(dst), max)], end, nil
 }
 
-// short returns the rest of a string or key if all of it is in the piece, is at
-// most maxShort bytes long, is ASCII and needs no decoding; if not, it reads
-// nothing. What it returns is a part of the piece.
+// shortLength returns how many bytes of p stand before its first quote, if these
+// are fewer than maxShort, are ASCII and need no decoding; if not, -1. It is
+// small enough to be inlined.
+func shortLength(p []byte) int {
+	for n := 0; n <= len(p)-wordSize && n < maxShort; n += wordSize {
+		w := binary.LittleEndian.Uint64(p[n : n+wordSize])
+		if stop := (special(w) | w) & tops; stop != 0 {
+			if n += bits.TrailingZeros64(stop) / 8; p[n] == '"' {
+				return n
+			}
+			break
+		}
+	}
+	return -1
+}
+
+// short returns the rest of a string or key if all of it is in the piece, is
+// short and needs no decoding; if not, it reads nothing. What it returns is a
+// part of the piece.
 func (l *lexer) short() (rest []byte, ok bool) {
 	if l.str != (chars{}) {
 		return nil, false
 	}
-	p := l.in[l.pos:min(l.pos+maxShort+1, len(l.in))]
-	n := 0
-	for ; n <= len(p)-wordSize; n += wordSize {
-		w := binary.LittleEndian.Uint64(p[n : n+wordSize])
-		if stop := (special(w) | w) & tops; stop != 0 {
-			n += bits.TrailingZeros64(stop) / 8
-			break
-		}
-	}
-	for n < len(p) && p[n] != '"' && p[n] != '\\' && p[n] >= ' ' && p[n] < utf8.RuneSelf {
-		n++
-	}
-	if n == len(p) || p[n] != '"' {
+	p := l.in[l.pos:]
+	n := shortLength(p)
+	if n < 0 {
 		return nil, false
 	}
 	l.pos += n + 1
@@ -197,38 +203,36 @@ func (l *lexer) flush(dst []byte) []byte {
 
 // skip passes over string bytes. It reports whether the string is over.
 func (l *lexer) skip() bool {
-	for l.pos < len(l.in) {
-		p := l.in[l.pos:]
-		n := bytes.IndexByte(p, '"')
+	p, from := l.in[l.pos:], 0
+	for {
+		n := bytes.IndexByte(p[from:], '"')
 		if n < 0 {
-			l.str.odd = oddBackslashes(p, l.str.odd)
+			l.str.odd = escapes(p, l.str.odd)
 			l.pos = len(l.in)
 			return false
 		}
-		escaped := oddBackslashes(p[:n], l.str.odd)
-		l.str.odd = false
-		l.pos += n + 1
-		if !escaped {
+		from += n + 1
+		if n > 0 && p[from-2] != '\\' || !escapes(p[:from-1], l.str.odd) {
+			l.pos += from
 			l.endString()
 			return true
 		}
 	}
-	return false
 }
 
-// oddBackslashes reports whether the byte behind p is escaped, given whether
-// the first byte of p is.
-func oddBackslashes(p []byte, odd bool) bool {
+// escapes reports whether the byte behind p is escaped, given whether the first
+// byte of p is.
+func escapes(p []byte, odd bool) bool {
 	n := len(p)
 	for n > 0 && p[n-1] == '\\' {
 		n--
 	}
-	n = len(p) - n
-	return (n%2 == 1) != (odd && n == len(p))
+	return ((len(p)-n)%2 == 1) != (odd && n == 0)
 }
 
-// maxShort is the greatest length of a string that is read in one step.
-const maxShort = 63
+// maxShort is the length that a string read in one step is below. Words find the
+// quote of a short string sooner than a call of bytes.IndexByte.
+const maxShort = 32
 
 // Words of eight bytes are looked at in one step.
 const (
@@ -248,15 +252,12 @@ func special(w uint64) uint64 {
 
 // unquote copies p to dst, with short escapes replaced, up to a quote, another
 // escape, a control character or the end. It returns how much of p that is, how
-// much of dst, and whether it is all ASCII. dst must be at least as long as p.
+// much of dst, and whether it is all ASCII. dst must be at least as long as p;
+// what is behind the part returned may change too.
 func unquote(dst, p []byte) (in, out int, ascii bool) {
 	var seen uint64
-	for quote := -1; ; {
-		if quote < in { // the last one was escaped
-			quote = in + length(p[in:], '"')
-		}
-		n, other := printable(p[in : in+length(p[in:quote], '\\')])
-		copy(dst[out:], p[in:in+n])
+	for {
+		n, other := plain(dst[out:], p[in:])
 		seen |= other
 		in += n
 		out += n
@@ -274,37 +275,35 @@ func unquote(dst, p []byte) (in, out int, ascii bool) {
 	return in, out, seen&tops == 0
 }
 
-// length is how many bytes stand before the first c in p, all of them without one.
-func length(p []byte, c byte) int {
-	if n := bytes.IndexByte(p, c); n >= 0 {
-		return n
-	}
-	return len(p)
-}
-
-// printable returns how many bytes stand before the first control character in
-// p, and all of their bits: a top bit is set when not all is ASCII.
-func printable(p []byte) (n int, seen uint64) {
+// plain copies p to dst up to the first byte that is special. It returns how many
+// bytes that are, and all of their bits: a top bit is set when not all is ASCII.
+func plain(dst, p []byte) (n int, seen uint64) {
+	dst = dst[:len(p)]
 	for ; n <= len(p)-4*wordSize; n += 4 * wordSize {
-		q := p[n : n+4*wordSize]
+		q, to := p[n:n+4*wordSize], dst[n:n+4*wordSize]
 		a := binary.LittleEndian.Uint64(q)
 		b := binary.LittleEndian.Uint64(q[wordSize:])
 		c := binary.LittleEndian.Uint64(q[2*wordSize:])
 		d := binary.LittleEndian.Uint64(q[3*wordSize:])
-		if ((a-ones*' ')|(b-ones*' ')|(c-ones*' ')|(d-ones*' ')|a|b|c|d)&tops != 0 {
+		if (special(a)|special(b)|special(c)|special(d)|a|b|c|d)&tops != 0 {
 			break
 		}
+		binary.LittleEndian.PutUint64(to, a)
+		binary.LittleEndian.PutUint64(to[wordSize:], b)
+		binary.LittleEndian.PutUint64(to[2*wordSize:], c)
+		binary.LittleEndian.PutUint64(to[3*wordSize:], d)
 	}
 	for ; n <= len(p)-wordSize; n += wordSize {
 		w := binary.LittleEndian.Uint64(p[n : n+wordSize])
-		// A byte below ' ' borrows; that reaches only bytes behind the first.
-		if stop := (w - ones*' ') &^ w & tops; stop != 0 {
+		binary.LittleEndian.PutUint64(dst[n:n+wordSize], w)
+		if stop := special(w) &^ w & tops; stop != 0 {
 			bit := bits.TrailingZeros64(stop) &^ 7
 			return n + bit/8, seen | w&(1<<bit-1)
 		}
 		seen |= w
 	}
-	for ; n < len(p) && p[n] >= ' '; n++ {
+	for ; n < len(p) && p[n] >= ' ' && p[n] != '"' && p[n] != '\\'; n++ {
+		dst[n] = p[n]
 		seen |= uint64(p[n]) // sets a top bit, if any
 	}
 	return n, seen

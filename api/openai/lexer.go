@@ -17,32 +17,80 @@ const maxDepth = 128
 // or literal until they are over, then asks for the next token.
 type token uint8
 
+// state is what the lexer expects next. It is numbered together with the tokens,
+// so that the grammar can lead to either.
+type state = token
+
 const (
-	more         token = iota // nothing: the input is used up
-	keyStart                  // the quote that opens a key
-	stringStart               // the quote that opens a string
-	literalStart              // the first byte of a number, true, false or null, not yet read
+	more token = iota // nothing: the input is used up
+
+	start        // the body's opening brace
+	value        // a value
+	valueOrEnd   // a value, or the end of an array that is empty so far
+	key          // a key
+	keyOrEnd     // a key, or the end of an object that is empty so far
+	colon        // the colon behind a key
+	afterMember  // a comma, or the end of the object
+	afterElement // a comma, or the end of the array
+	done         // white space only
+
+	keyStart     // the quote that opens a key
+	stringStart  // the quote that opens a string
+	literalStart // the first byte of a number, true, false or null, not yet read
 	openObject
 	openArray
 	closeObject
 	closeArray
+
+	inString  // string bytes
+	inLiteral // bytes of a number, true, false or null
 )
 
-// state is what the lexer expects next.
-type state uint8
+// class is what a byte can be in the structure of a JSON text.
+type class uint8
 
 const (
-	start      state = iota // the body's opening brace
-	value                   // a value
-	valueOrEnd              // a value, or the end of an array that is empty so far
-	key                     // a key
-	keyOrEnd                // a key, or the end of an object that is empty so far
-	colon                   // the colon behind a key
-	after                   // a comma, or the end of the object or array
-	inString                // string bytes
-	inLiteral               // bytes of a number, true, false or null
-	done                    // white space only
+	other class = iota
+	space
+	comma
+	colonSign
+	quote
+	openBrace
+	openBracket
+	closeBrace
+	closeBracket
+	literalByte // the first one of a number, true, false or null
 )
+
+//nolint:gochecknoglobals // constant, but Go has no constant arrays
+var classes = [256]class{
+	' ': space, '\t': space, '\n': space, '\r': space,
+	',': comma, ':': colonSign, '"': quote,
+	'{': openBrace, '[': openBracket, '}': closeBrace, ']': closeBracket,
+	'-': literalByte, '0': literalByte, '1': literalByte, '2': literalByte, '3': literalByte, '4': literalByte,
+	'5': literalByte, '6': literalByte, '7': literalByte, '8': literalByte, '9': literalByte,
+	't': literalByte, 'f': literalByte, 'n': literalByte,
+}
+
+// grammar has the token that a byte makes, by the state and its class, or the
+// next state when it makes none; more where no such byte belongs. The lengths
+// are a power of two so that a mask keeps every index in range.
+//
+//nolint:gochecknoglobals // constant, but Go has no constant arrays
+var grammar = [16][16]token{
+	start: {space: start, openBrace: openObject},
+	value: {space: value, quote: stringStart, literalByte: literalStart, openBrace: openObject, openBracket: openArray},
+	valueOrEnd: {
+		space: valueOrEnd, quote: stringStart, literalByte: literalStart, openBrace: openObject, openBracket: openArray,
+		closeBracket: closeArray,
+	},
+	key:          {space: key, quote: keyStart},
+	keyOrEnd:     {space: keyOrEnd, quote: keyStart, closeBrace: closeObject},
+	colon:        {space: colon, colonSign: value},
+	afterMember:  {space: afterMember, comma: key, closeBrace: closeObject},
+	afterElement: {space: afterElement, comma: value, closeBracket: closeArray},
+	done:         {space: done},
+}
 
 // lexer splits a JSON object (RFC 8259) into tokens. It takes its input in
 // pieces, cut anywhere, and keeps nothing of a piece but a few bytes.
@@ -51,15 +99,18 @@ type lexer struct {
 	pos int    // the next byte of it
 	off int    // length of all pieces before it
 
-	state  state
-	isKey  bool           // the string is a key
-	depth  int            // objects and arrays that are open
-	object bool           // the innermost is an object
-	outer  [maxDepth]bool // the ones around them are
+	state state
+	after state           // what follows a value of the innermost object or array
+	isKey bool            // the string is a key
+	depth int             // objects and arrays that are open
+	outer [maxDepth]state // after, of the ones around the innermost
 
 	str chars   // where in a string
 	lit literal // where in a literal
 }
+
+// reset prepares for another body.
+func (l *lexer) reset() { *l = lexer{state: start, after: done} }
 
 // feed sets the next piece; the last one must have been used up.
 func (l *lexer) feed(p []byte) {
@@ -71,118 +122,149 @@ func (l *lexer) feed(p []byte) {
 }
 
 // next reads up to and including the next token; of a literal, nothing.
-func (l *lexer) next() (token, error) {
+func (l *lexer) next() (t token, err error) {
 	for ; l.pos < len(l.in); l.pos++ {
 		c := l.in[l.pos]
-		switch c {
-		case ' ', '\t', '\n', '\r':
-		case ',':
-			if l.state != after {
-				return more, l.unexpected(c)
-			}
-			l.state = value
-			if l.object {
-				l.state = key
-			}
-		case ':':
-			if l.state != colon {
-				return more, l.unexpected(c)
-			}
-			l.state = value
-		case '"':
-			return l.quote()
-		case '{', '[':
-			return l.open(c)
-		case '}', ']':
-			return l.close(c)
+		switch t = grammar[l.state&15][classes[c]&15]; t {
+		case more:
+			return more, l.unexpected(c)
+		case keyStart, stringStart:
+			l.state, l.isKey = inString, t == keyStart
+		case literalStart:
+			l.beginLiteral(c)
+			return t, nil
+		case openObject, openArray:
+			l.state, err = l.open(t)
+		case closeObject, closeArray:
+			l.state = l.close()
 		default:
-			if l.state != value && l.state != valueOrEnd || !l.lit.begin(c) {
-				return more, l.unexpected(c)
-			}
-			l.state = inLiteral
-			return literalStart, nil
+			l.state = t
+			continue
 		}
+		l.pos++
+		return t, err
 	}
 	return more, nil
 }
 
-// pass reads what is left of a value that depth levels are open around, without
-// judging its strings. It reports whether the value is over.
-func (l *lexer) pass(depth int) (end bool, err error) {
-	for l.pos < len(l.in) && err == nil {
-		switch l.state {
-		case inString:
-			l.skip()
-		case inLiteral:
-			_, _, err = l.literal()
-		default:
-			_, err = l.next()
-		}
-		if l.depth == depth && l.state == after {
-			return true, err
-		}
-	}
-	return false, err
-}
-
-// quote begins a key or a string.
-func (l *lexer) quote() (token, error) {
-	switch l.state {
-	case value, valueOrEnd:
-		l.pos++
-		l.state, l.isKey = inString, false
-		return stringStart, nil
-	case key, keyOrEnd:
-		l.pos++
-		l.state, l.isKey = inString, true
-		return keyStart, nil
-	default:
-		return more, l.unexpected('"')
-	}
-}
-
-func (l *lexer) open(c byte) (token, error) {
-	object := c == '{'
-	if l.state != value && l.state != valueOrEnd && (l.state != start || !object) {
-		return more, l.unexpected(c)
-	}
+// open begins an object or array. It returns the state then.
+func (l *lexer) open(t token) (state, error) {
 	if l.depth == maxDepth {
 		return more, tooDeep()
 	}
-	l.outer[l.depth] = l.object
+	l.outer[l.depth] = l.after
 	l.depth++
-	l.object = object
-	l.pos++
-	if object {
-		l.state = keyOrEnd
-		return openObject, nil
+	if t == openObject {
+		l.after = afterMember
+		return keyOrEnd, nil
 	}
-	l.state = valueOrEnd
-	return openArray, nil
+	l.after = afterElement
+	return valueOrEnd, nil
 }
 
-func (l *lexer) close(c byte) (token, error) {
-	t, empty := closeArray, valueOrEnd
-	if l.object {
-		t, empty = closeObject, keyOrEnd
-	}
-	if l.state != after && l.state != empty || l.object != (c == '}') {
-		return more, l.unexpected(c)
-	}
+// close ends the innermost object or array. It returns the state then.
+func (l *lexer) close() state {
 	l.depth--
-	l.object = l.outer[l.depth]
-	l.pos++
-	l.state = after
-	if l.depth == 0 {
-		l.state = done
+	l.after = l.outer[l.depth]
+	return l.after
+}
+
+// pass reads what is left of a value that depth levels are open around, and
+// writes it to out as compact JSON; where out is full, it judges the structure
+// only. It reports whether the value is over.
+func (l *lexer) pass(depth int, out *builder) (end bool, err error) {
+	switch l.state {
+	case inString:
+		err = l.passString(out)
+	case inLiteral:
+		err = l.passLiteral(out)
+	default:
 	}
-	return t, nil
+	end = l.depth == depth && l.state == l.after
+	pos, at := l.pos, l.state // in memory, each step would wait for the last one's store
+	for pos < len(l.in) && !end && err == nil {
+		c := l.in[pos]
+		t := grammar[at&15][classes[c]&15]
+		if t != more && t <= done {
+			at = t
+			pos++
+			continue
+		}
+		switch t {
+		case keyStart, stringStart:
+			pos, err = l.passQuote(pos+1, t == keyStart, out)
+			at = l.state
+		case literalStart:
+			l.pos = pos
+			l.beginLiteral(c)
+			err = l.passLiteral(out)
+			pos, at = l.pos, l.state
+		case openObject, openArray:
+			at, err = l.open(t)
+			out.writeByte(c)
+			pos++
+		case closeObject, closeArray:
+			at = l.close()
+			end = l.depth == depth
+			out.writeByte(c)
+			pos++
+		default:
+			l.pos, l.state = pos, at
+			return false, l.unexpected(c)
+		}
+	}
+	l.pos, l.state = pos, at
+	return end, err
+}
+
+// passQuote is pass for a string or key, the quote of which is before pos. It
+// returns how far it went.
+func (l *lexer) passQuote(pos int, isKey bool, out *builder) (int, error) {
+	p := l.in[pos:]
+	l.state, l.isKey = inString, isKey
+	full := out.full()
+	if n := shortLength(p); n >= 0 {
+		if !full {
+			out.writeByte(quoteByte)
+			out.write(p[:n])
+			out.writeByte(quoteByte)
+		}
+		l.endString()
+		return pos + n + 1, nil
+	}
+	out.writeByte(quoteByte)
+	l.pos = pos
+	err := l.passString(out)
+	return l.pos, err
+}
+
+// passString is pass for the rest of a string or key.
+func (l *lexer) passString(out *builder) (err error) {
+	if out.full() {
+		l.skip()
+		return nil
+	}
+	var end bool
+	if out.buf, end, err = l.text(out.buf, out.stop); end {
+		out.writeByte(quoteByte)
+	}
+	return err
+}
+
+// passLiteral is pass for the rest of a literal.
+func (l *lexer) passLiteral(out *builder) error {
+	p, end, err := l.literal()
+	out.write(p)
+	if end {
+		out.writeByte(',')
+	}
+	return err
 }
 
 // endString goes on behind a string's closing quote.
 func (l *lexer) endString() {
 	l.str = chars{}
-	l.state = after
+	l.state = l.after
 	if l.isKey {
 		l.state = colon
 	}

@@ -23,20 +23,17 @@ const (
 	expDigit        // behind a digit of the exponent
 )
 
-// begin reports whether a literal can begin with c.
-func (t *literal) begin(c byte) bool {
-	*t = literal{first: c}
+// beginLiteral begins a literal that begins with c.
+func (l *lexer) beginLiteral(c byte) {
+	l.state, l.lit = inLiteral, literal{first: c}
 	switch c {
 	case 't':
-		t.rest = "true"
+		l.lit.rest = "true"
 	case 'f':
-		t.rest = "false"
+		l.lit.rest = "false"
 	case 'n':
-		t.rest = "null"
-	default:
-		return c == '-' || isDigit(c)
+		l.lit.rest = "null"
 	}
-	return true
 }
 
 // literal reads literal bytes and returns them, and whether they are the last.
@@ -48,7 +45,7 @@ func (l *lexer) literal() (p []byte, end bool, err error) {
 		end, err = l.number()
 	}
 	if end {
-		l.state = after
+		l.state = l.after
 	}
 	return l.in[from:l.pos], end, err
 }

@@ -16,29 +16,16 @@ func (s *Scanner) take(t token) error {
 
 // begin acts on the begin of a value.
 func (s *Scanner) begin(t token) error {
-	switch s.mode {
-	case structured:
-		return s.value(t)
-	case compacting:
-		if s.text.full() {
-			s.mode = skipping
-			return nil
-		}
-		s.compact(t)
-	case digesting:
+	if s.mode == digesting {
 		s.digestValue(t)
-	case skipping: // has a loop of its own
+		return nil
 	}
-	return nil
+	return s.value(t)
 }
 
 func (s *Scanner) startKey() {
 	s.key = s.key[:0]
 	s.sink = toKey
-	if s.mode == compacting {
-		s.sink = toCompact
-		s.text.writeByte(quoteByte)
-	}
 }
 
 // inner reads the value that t begins, and all that is in it, by mode m.
@@ -66,7 +53,15 @@ func (s *Scanner) compact(t token) {
 		s.text.writeByte(quoteByte)
 	default: // a literal
 	}
-	s.sink = toCompact
+}
+
+// pass reads what is left of a value that no rule is about.
+func (s *Scanner) pass(out *builder) error {
+	end, err := s.lex.pass(s.base, out)
+	if end {
+		s.endInner()
+	}
+	return err
 }
 
 func (s *Scanner) digestValue(t token) {
@@ -83,19 +78,13 @@ func (s *Scanner) digestValue(t token) {
 
 // close acts on the end of an object or array.
 func (s *Scanner) close(t token) {
-	switch {
-	case s.mode == structured:
-		s.closeStructured(t)
-		s.rule = s.elem[s.lex.depth&(maxArrays-1)]
-		return
-	case s.mode == digesting:
+	if s.mode == digesting {
 		s.digest.close()
-	case s.mode == compacting && t == closeObject:
-		s.text.writeByte('}')
-	case s.mode == compacting:
-		s.text.writeByte(']')
+		s.endInner()
+		return
 	}
-	s.endInner()
+	s.closeStructured(t)
+	s.rule = s.elem[s.lex.depth&(maxArrays-1)]
 }
 
 // endInner ends the mode if the value that it is about has ended.
@@ -128,7 +117,7 @@ func (s *Scanner) readString() (err error) {
 			break
 		}
 		s.key, end, err = s.lex.text(s.key, maxKey)
-	case toText, toCompact:
+	case toText:
 		if short, ok := s.lex.short(); ok {
 			s.text.write(short)
 			end = true
@@ -172,14 +161,9 @@ func (s *Scanner) endString() {
 	case toKey:
 		s.endKey()
 		return
-	case toCompact:
-		s.text.writeByte(quoteByte)
 	case toDigest:
 		s.digest.end()
 	default:
-	}
-	if s.lex.state == colon { // it was a key of a value that is skipped or compacted
-		return
 	}
 	s.endInner()
 	if s.then != goOn {
@@ -223,7 +207,7 @@ func (s *Scanner) readLiteral() error {
 		return err
 	}
 	switch s.sink {
-	case toCompact:
+	case toText:
 		s.text.write(p)
 		if end {
 			s.text.writeByte(',')

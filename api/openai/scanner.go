@@ -32,6 +32,7 @@ type Scanner struct {
 	last  token           // what the element before was, in an array of prompts
 	mode  mode            // how everything below base is read
 	base  int             // depth around the value that mode is about
+	none  builder         // always full: where what is passed over goes
 	sink  sink            // where the string or literal goes
 	then  then            // what follows its end
 	key   []byte          // the key, as far as it is looked at
@@ -59,7 +60,6 @@ const (
 	toNothing sink = iota
 	toKey
 	toText
-	toCompact
 	toDigest
 	toModel
 	toCacheKey
@@ -85,7 +85,7 @@ func (s *Scanner) Reset(k Kind, limit int) {
 	}
 	s.kind, s.limit = k, min(max(limit, 1), prefix.MaxText)
 	s.err, s.odd = nil, false
-	s.lex = lexer{}
+	s.lex.reset()
 	// One byte more than wanted tells a message that ends at the limit from
 	// one that was cut there.
 	s.text.reset(s.limit + 1)
@@ -114,10 +114,9 @@ func (s *Scanner) scan() error {
 		var err error
 		switch {
 		case s.mode == skipping:
-			var end bool
-			if end, err = s.lex.pass(s.base); end {
-				s.endInner()
-			}
+			err = s.pass(&s.none)
+		case s.mode == compacting:
+			err = s.pass(&s.text)
 		case s.lex.state == inString:
 			err = s.readString()
 		case s.lex.state == inLiteral:

@@ -69,10 +69,10 @@ func (s *Scanner) segment(t token) error {
 		case openArray:
 			s.openParts()
 		default:
-			s.compactOrSkip(t)
+			s.inner(compacting, t)
 		}
 	default:
-		s.compactOrSkip(t)
+		s.inner(compacting, t)
 		return nil
 	}
 	s.rule = s.elem[s.lex.depth]
@@ -133,15 +133,6 @@ func (s *Scanner) standIn(t token) {
 func (s *Scanner) openParts() {
 	s.text.frame().parts = 0
 	s.elem[s.lex.depth] = part
-}
-
-// compactOrSkip writes the value as compact JSON if there is room.
-func (s *Scanner) compactOrSkip(t token) {
-	if s.text.full() {
-		s.inner(skipping, t)
-		return
-	}
-	s.inner(compacting, t)
 }
 
 // element begins a message or a part of a content.
@@ -218,12 +209,12 @@ func (s *Scanner) onePrompt(t token) {
 	case stringStart:
 		s.sink, s.then = toText, endPrompt
 	case openObject:
-		s.compactOrSkip(t)
+		s.inner(compacting, t)
 	case openArray:
 		s.elem[s.lex.depth] = tokenID
 		s.rule = tokenID
 	default:
-		s.sink = toCompact
+		s.sink = toText
 	}
 }
 
