@@ -11,8 +11,8 @@ import (
 // byte that starts character n+1.
 func characters(p []byte, n int) int {
 	i := 0
-	for ; n >= 8 && i+8 <= len(p); i += 8 {
-		n -= starts(binary.LittleEndian.Uint64(p[i:]))
+	for ; n >= block && i+block <= len(p); i += block {
+		n -= starts(p[i : i+block])
 	}
 	for ; i < len(p); i++ {
 		if p[i]&0xC0 == 0x80 {
@@ -29,8 +29,8 @@ func characters(p []byte, n int) int {
 // count returns how many characters start in p.
 func count(p []byte) int {
 	n := 0
-	for ; len(p) >= 8; p = p[8:] {
-		n += starts(binary.LittleEndian.Uint64(p))
+	for ; len(p) >= block; p = p[block:] {
+		n += starts(p[:block])
 	}
 	for _, b := range p {
 		if b&0xC0 != 0x80 {
@@ -40,9 +40,23 @@ func count(p []byte) int {
 	return n
 }
 
-// starts counts the bytes of a word at which a character starts: those whose
+// block is how many bytes are looked at in one step.
+const block = 32
+
+// starts counts the bytes of a block at which a character starts: those whose
 // top bit is clear or whose next bit is set.
-func starts(word uint64) int {
+func starts(p []byte) int {
 	const top = 0x8080808080808080
-	return bits.OnesCount64((^word | word<<1) & top)
+	a := binary.LittleEndian.Uint64(p)
+	b := binary.LittleEndian.Uint64(p[8:])
+	c := binary.LittleEndian.Uint64(p[16:])
+	d := binary.LittleEndian.Uint64(p[24:])
+	if (a|b|c|d)&top == 0 {
+		return block // most are ASCII
+	}
+	n := 0
+	for _, word := range [...]uint64{a, b, c, d} {
+		n += bits.OnesCount64((^word | word<<1) & top)
+	}
+	return n
 }

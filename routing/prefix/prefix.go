@@ -27,6 +27,9 @@ const (
 	MaxText = ChunkSize * MaxChunks
 )
 
+// frames is the least byte that frames a text, and never part of a code point.
+const frames = 0xFE
+
 // startBytes is how much text, at most, identifies the start of a chat.
 const startBytes = 4096
 
@@ -120,7 +123,8 @@ func Enough(t *Text, n int) bool {
 		return size >= n
 	default:
 		got := count(t.Bytes)
-		return got > n || got == n && t.Bytes[size-1] < utf8.RuneSelf // or the last one may be cut
+		last := t.Bytes[size-1] // of a character that may be cut, unless it is ASCII or framing
+		return got > n || got == n && (last < utf8.RuneSelf || last >= frames)
 	}
 }
 

@@ -150,7 +150,7 @@ func TestFixedCutsAtCharacters(t *testing.T) {
 // Enough is true of nothing that more text would change, and of what was cut behind as many bytes where all are ASCII.
 func TestEnough(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		text := []byte(rapid.StringOfN(rapid.RuneFrom([]rune("aé漢😀")), 0, 60, -1).Draw(rt, "text"))
+		text := []byte(strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"a", "é", "漢", "😀", "\xfe", "\xff"}), 0, 60).Draw(rt, "text"), ""))
 		n, size := rapid.IntRange(1, 70).Draw(rt, "n"), rapid.IntRange(0, len(text)).Draw(rt, "size")
 		raw := rapid.Bool().Draw(rt, "raw")
 		cut := &Text{Bytes: text[:size], Cut: size < len(text), Raw: raw}
@@ -161,6 +161,9 @@ func TestEnough(t *testing.T) {
 		ascii := &Text{Bytes: bytes.Repeat([]byte{'a'}, n), Cut: true}
 		if !Enough(ascii, n) || Enough(&Text{Bytes: ascii.Bytes[1:], Cut: true}, n) {
 			rt.Fatal("bytes are characters")
+		}
+		if framed := append(ascii.Bytes[1:], '\xfe'); !Enough(&Text{Bytes: framed, Cut: true}, n) {
+			rt.Fatal("a framing byte is never part of a character that was cut")
 		}
 	})
 }
