@@ -92,7 +92,7 @@ func (b *body) drain() bool {
 		return false
 	}
 	b.closed.Store(true)
-	b.x.c.src.deadline.put(time.Now().Add(drainLimit))
+	b.x.c.limitReads(time.Now().Add(drainLimit))
 	_, err := io.CopyN(io.Discard, remains{b}, drainMost)
 	return errors.Is(err, io.EOF) && b.state.Load() == whole
 }

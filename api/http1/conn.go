@@ -72,9 +72,8 @@ func newConn(s *Server, nc net.Conn) *conn {
 		nc = tls.Server(nc, s.tls)
 	}
 	c.nc = nc
-	c.src.nc, c.src.deadline.set = nc, nc.SetReadDeadline
+	c.src.nc = nc
 	c.write = writer{nc: nc, pool: &s.pool.join}
-	c.write.deadline.set = nc.SetWriteDeadline
 	c.write.plain, _ = nc.(*socket.Conn)
 	c.watch = watcher{src: &c.src, delay: s.cfg.Watch, joined: make(chan struct{}, 1)}
 	c.in = s.pool.reader()
@@ -117,6 +116,13 @@ func (c *conn) close() {
 	c.server.forget(c)
 }
 
+// limitReads sets a deadline; zero is none. On a closed connection it fails, as
+// whatever follows does.
+func (c *conn) limitReads(t time.Time) { _ = c.nc.SetReadDeadline(t) }
+
+// limitWrites does the same for writes.
+func (c *conn) limitWrites(t time.Time) { _ = c.nc.SetWriteDeadline(t) }
+
 // handshake does TLS's, if there is TLS, and reports whether to go on.
 func (c *conn) handshake() bool {
 	tc, ok := c.nc.(*tls.Conn)
@@ -124,16 +130,12 @@ func (c *conn) handshake() bool {
 		return true
 	}
 	limit := time.Now().Add(handshakeLimit)
-	c.src.deadline.put(limit)
-	c.write.deadline.put(limit)
-	c.src.deadline.begin()
-	c.write.deadline.begin()
+	c.limitReads(limit)
+	c.limitWrites(limit)
 	if c.server.stopping() { // retire may have come before
 		c.retire()
 	}
 	err := tc.HandshakeContext(c.base)
-	c.src.deadline.end()
-	c.write.deadline.end()
 	if err != nil {
 		c.server.log.Debug("TLS handshake failed", "remote", c.remote, "error", err)
 		if clear, ok := errors.AsType[tls.RecordHeaderError](err); ok && clear.Conn != nil && looksLikeHTTP(clear.RecordHeader) {
@@ -141,7 +143,7 @@ func (c *conn) handshake() bool {
 		}
 		return false
 	}
-	c.write.deadline.put(time.Time{})
+	c.limitWrites(time.Time{})
 	state := tc.ConnectionState()
 	c.tls = &state
 	if state.NegotiatedProtocol == protoHTTP2 {
@@ -163,7 +165,7 @@ func (c *conn) await() bool {
 		if !c.served {
 			limit = c.server.cfg.ReadHeaderTimeout
 		}
-		c.src.deadline.near(after(limit))
+		c.limitReads(after(limit))
 	}
 	if c.server.stopping() { // retire may have come before
 		c.retire()
@@ -177,7 +179,7 @@ func (c *conn) await() bool {
 // rest makes the connection idle, if it may be used again.
 func (c *conn) rest() bool {
 	c.served = true
-	c.write.deadline.put(time.Time{})
+	c.limitWrites(time.Time{})
 	if c.in.Size() != inSize {
 		c.resize(inSize)
 	}
@@ -189,9 +191,9 @@ func (c *conn) rest() bool {
 func (c *conn) retire() {
 	switch {
 	case c.phase.CompareAndSwap(idle, ended):
-		c.src.deadline.put(past())
+		c.limitReads(past())
 	case c.phase.Load() == fresh:
-		c.src.deadline.put(time.Now().Add(freshLimit))
+		c.limitReads(time.Now().Add(freshLimit))
 	}
 }
 
@@ -228,7 +230,7 @@ func (c *conn) handOver(nc net.Conn) {
 // exchange has the handler serve a request, and reports whether the connection
 // can take another one.
 func (c *conn) exchange(x *exchange) bool {
-	c.src.deadline.put(time.Time{})
+	c.limitReads(time.Time{})
 	c.watch.begin(&x.ctx)
 	if c.phase.Load() == ended { // before kill could see the context
 		x.ctx.cancel()

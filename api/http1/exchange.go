@@ -281,20 +281,16 @@ func (x *exchange) reusable() bool {
 }
 
 // SetReadDeadline is for reading the body. When that has ended, it has no
-// effect: the connection is watched for the client leaving. It may end an eighth
-// early.
+// effect: the connection is watched for the client leaving.
 func (x *exchange) SetReadDeadline(t time.Time) error {
 	if x.body.src != nil && x.body.state.Load() == open {
-		x.c.src.deadline.near(t)
+		return x.c.nc.SetReadDeadline(t)
 	}
 	return nil
 }
 
-// SetWriteDeadline is for writing the answer. It may end an eighth early.
-func (x *exchange) SetWriteDeadline(t time.Time) error {
-	x.c.write.deadline.near(t)
-	return nil
-}
+// SetWriteDeadline is for writing the answer.
+func (x *exchange) SetWriteDeadline(t time.Time) error { return x.c.nc.SetWriteDeadline(t) }
 
 // EnableFullDuplex lets the body be read while the answer is written. Without,
 // what is left of it is thrown away when the answer begins.

@@ -36,7 +36,7 @@ func (c *conn) refuse(err error) {
 		return
 	}
 	text := r.Error()
-	c.write.deadline.put(time.Now().Add(refuseLimit))
+	c.limitWrites(time.Now().Add(refuseLimit))
 	err = c.write.all(fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n%s",
 		r.status, http.StatusText(r.status), text), nil, "")
 	if err == nil {
@@ -125,7 +125,7 @@ func (c *conn) readHead() (head, int, error) {
 		}
 		if !timed {
 			timed = true
-			c.src.deadline.put(after(c.server.cfg.ReadHeaderTimeout))
+			c.limitReads(after(c.server.cfg.ReadHeaderTimeout))
 		}
 		if len(b) == c.in.Size() {
 			c.resize(min(2*len(b), most))

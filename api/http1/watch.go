@@ -56,10 +56,10 @@ func (w *watcher) look() {
 		return
 	}
 	w.reading = true
-	w.src.deadline.put(time.Time{})
+	_ = w.src.nc.SetReadDeadline(time.Time{}) // fails on a closed connection, as the read does
 	w.mu.Unlock()
 
-	n, err := w.src.fetch(w.src.one[:])
+	n, err := w.src.nc.Read(w.src.one[:])
 	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 		ctx.cancel()
 	}
@@ -86,7 +86,7 @@ func (w *watcher) stop() {
 	reading := w.reading
 	if reading {
 		w.stopping = true
-		w.src.deadline.put(past())
+		_ = w.src.nc.SetReadDeadline(past()) // the same
 	}
 	w.mu.Unlock()
 	if reading {

@@ -9,17 +9,14 @@ import (
 
 // writer writes to a connection, each time in one call if that can be.
 type writer struct {
-	nc       net.Conn
-	plain    *socket.Conn // the same, where it takes several pieces in one call; else nil
-	deadline deadline
-	pool     *sync.Pool
-	tail     []byte
+	nc    net.Conn
+	plain *socket.Conn // the same, where it takes several pieces in one call; else nil
+	pool  *sync.Pool
+	tail  []byte
 }
 
 // all writes a, b and end. It may append to a.
 func (w *writer) all(a, b []byte, end string) error {
-	w.deadline.begin()
-	defer w.deadline.end()
 	if len(b) == 0 {
 		return w.one(append(a, end...))
 	}

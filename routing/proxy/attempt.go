@@ -118,10 +118,8 @@ func afterFunc(ctx context.Context, f func()) (stop func() bool) {
 
 // receive reads the head and the first bytes of the body.
 func (c *call) receive(ex *exchange) error {
-	if c.r.Body.Rest != nil { // else the deadline of sending covers it
-		if err := ex.conn.readWithin(c.cfg.Timeouts.FirstByte, ex.sent.Add(c.cfg.Timeouts.FirstByte)); err != nil {
-			return err
-		}
+	if err := ex.conn.SetReadDeadline(ex.sent.Add(c.cfg.Timeouts.FirstByte)); err != nil {
+		return err
 	}
 	if err := ex.conn.readHead(c.r.Method); err != nil {
 		return err

@@ -29,19 +29,17 @@ const (
 // one that serves the request.
 type conn struct {
 	net.Conn
-	br      *bufio.Reader
-	req     http.Request // tells the parser of answers the method; nothing else of it is used
-	check   func() bool  // reports that the other side has neither closed nor spoken; nil: cannot tell
-	budget  int          // bytes that may still be read; bounds a response head
-	heard   bool         // bytes have come since the request was sent
-	reused  bool
-	since   time.Time // idle since
-	readBy  time.Time // the deadline in force
-	writeBy time.Time // the same for writes
-	pool    *pool
-	head    head   // of the answer that it brings; its fields' memory is used again for the next
-	plain   body   // of that answer, if its head is plain
-	hangUp  func() // closes it; made once, since every request needs it
+	br     *bufio.Reader
+	req    http.Request // tells the parser of answers the method; nothing else of it is used
+	check  func() bool  // reports that the other side has neither closed nor spoken; nil: cannot tell
+	budget int          // bytes that may still be read; bounds a response head
+	heard  bool         // bytes have come since the request was sent
+	reused bool
+	since  time.Time // idle since
+	pool   *pool
+	head   head   // of the answer that it brings; its fields' memory is used again for the next
+	plain  body   // of that answer, if its head is plain
+	hangUp func() // closes it; made once, since every request needs it
 }
 
 func newConn(nc net.Conn, p *pool) *conn {
@@ -79,42 +77,6 @@ func (c *conn) writeBoth(a, b []byte) error {
 	}
 	_, err := c.Write(b)
 	return err
-}
-
-// within sets a deadline for reads and writes.
-func (c *conn) within(limit time.Duration, now time.Time) error {
-	t := now.Add(limit)
-	if suffices(c.readBy, t, limit) && suffices(c.writeBy, t, limit) {
-		return nil
-	}
-	c.readBy, c.writeBy = t, t
-	return c.SetDeadline(t)
-}
-
-// readWithin sets a deadline for reads: t, which is at most limit away.
-func (c *conn) readWithin(limit time.Duration, t time.Time) error {
-	if suffices(c.readBy, t, limit) {
-		return nil
-	}
-	c.readBy = t
-	return c.SetReadDeadline(t)
-}
-
-// writeWithin sets a deadline for writes.
-func (c *conn) writeWithin(limit time.Duration) error {
-	t := time.Now().Add(limit)
-	if suffices(c.writeBy, t, limit) {
-		return nil
-	}
-	c.writeBy = t
-	return c.SetWriteDeadline(t)
-}
-
-// suffices: the deadline in force does for one at t, since it ends up to an eighth
-// of limit too early. Setting one costs as much as choosing the backend.
-func suffices(inForce, t time.Time, limit time.Duration) bool {
-	early := t.Sub(inForce)
-	return early >= 0 && early < limit/8
 }
 
 // head is the head of an answer, and the way to its body.

@@ -68,7 +68,7 @@ func (c *call) more(ctx context.Context, ex *exchange) error {
 	if whole := ex.sent.Add(c.cfg.Timeouts.Stream); whole.Before(limit) {
 		limit = whole
 	}
-	err := ex.conn.readWithin(c.cfg.Timeouts.Idle, limit)
+	err := ex.conn.SetReadDeadline(limit)
 	if err == nil {
 		err = ex.land.read(ex.head.body)
 	}

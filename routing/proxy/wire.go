@@ -147,9 +147,7 @@ func checkTarget(r *Request) error {
 // send writes the request: head and first bytes of the body in one write, then
 // the rest as it arrives from the client.
 func (c *call) send(ctx context.Context, cn *conn, more extra) error {
-	// One deadline for sending what is there and for the first byte of the
-	// answer: two would cost as much as choosing the backend.
-	if err := cn.within(c.cfg.Timeouts.FirstByte, c.now); err != nil {
+	if err := cn.SetWriteDeadline(c.now.Add(c.cfg.Timeouts.FirstByte)); err != nil {
 		return err
 	}
 	if err := c.sendFirst(cn, more); err != nil || c.r.Body.Rest == nil {
@@ -208,7 +206,7 @@ func (c *conn) put(b []byte, limit time.Duration) error {
 	if len(b) == 0 {
 		return nil
 	}
-	if err := c.writeWithin(limit); err != nil {
+	if err := c.SetWriteDeadline(time.Now().Add(limit)); err != nil {
 		return err
 	}
 	_, err := c.Write(b)

@@ -15,9 +15,11 @@ import (
 // Conn is a TCP connection. Like any net.Conn, it is safe for concurrent use.
 type Conn struct {
 	*net.TCPConn
-	raw syscall.RawConn
-	in  input
-	out output
+	raw     syscall.RawConn
+	in      input
+	out     output
+	readBy  deadline
+	writeBy deadline
 }
 
 // input is the read that is under way.
@@ -46,6 +48,7 @@ func newConn(tc *net.TCPConn) net.Conn {
 	}
 	c := &Conn{TCPConn: tc, raw: raw}
 	c.in.try, c.out.try = c.in.read, c.out.write
+	c.readBy.set, c.writeBy.set = tc.SetReadDeadline, tc.SetWriteDeadline
 	return c
 }
 
@@ -58,6 +61,9 @@ func (c *Conn) Read(p []byte) (int, error) {
 	defer c.in.mu.Unlock()
 	c.in.p, c.in.n, c.in.err = p, 0, 0
 	err := c.raw.Read(c.in.try)
+	for c.readBy.early(err) {
+		err = c.raw.Read(c.in.try)
+	}
 	c.in.p = nil
 	if err := c.failure("read", c.in.err, err); err != nil {
 		return 0, err
@@ -86,6 +92,9 @@ func (c *Conn) WriteAll(pieces ...[]byte) (int, error) {
 		}
 	}
 	err := c.raw.Write(o.try)
+	for c.writeBy.early(err) {
+		err = c.raw.Write(o.try)
+	}
 	clear(o.space[:]) // lets go of the pieces
 	o.left = nil
 	return o.n, c.failure("write", o.err, err)

@@ -3,6 +3,7 @@ package socket
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -183,5 +184,83 @@ func TestErrors(t *testing.T) {
 				t.Errorf("op is %q", failed.Op)
 			}
 		})
+	}
+}
+
+// A deadline that was put off ends a call no sooner, and one that is moved ahead
+// while the call waits does.
+func TestMovedDeadlines(t *testing.T) {
+	const soon = 2 * time.Millisecond
+	buf := bytes.Repeat([]byte("0123456789"), 100_000)
+	for name, c := range map[string]struct {
+		first, then time.Duration // 0: none
+		ahead       bool          // then is set while the call waits
+		want        error
+	}{
+		"put off":       {first: soon, then: time.Hour},
+		"lifted":        {first: soon},
+		"over, put off": {first: -soon, then: time.Hour},
+		"put off a bit": {first: soon, then: 5 * soon, want: os.ErrDeadlineExceeded},
+		"over":          {first: soon, then: -soon, want: os.ErrDeadlineExceeded},
+		"moved ahead":   {first: time.Hour, then: soon, ahead: true, want: os.ErrDeadlineExceeded},
+		"ended":         {first: time.Hour, then: -soon, ahead: true, want: os.ErrDeadlineExceeded},
+		"set":           {then: soon, ahead: true, want: os.ErrDeadlineExceeded},
+	} {
+		at := func(d time.Duration) time.Time {
+			if d == 0 {
+				return time.Time{}
+			}
+			return time.Now().Add(d)
+		}
+		for _, write := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, write %v", name, write), func(t *testing.T) {
+				near, far := pair(t)
+				call, set := func() (int, error) { return near.Read(buf[:1]) }, near.SetReadDeadline
+				if write {
+					call, set = func() (int, error) { return near.WriteAll(buf, buf, buf, buf, buf) }, near.SetWriteDeadline
+				}
+				began := time.Now()
+				if err := set(at(c.first)); err != nil {
+					t.Fatal(err)
+				}
+				if !c.ahead {
+					if err := set(at(c.then)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				result := make(chan error, 1)
+				go func() {
+					n, err := call()
+					if err == nil && write && n != 5*len(buf) {
+						err = fmt.Errorf("wrote %d bytes", n)
+					}
+					result <- err
+				}()
+				time.Sleep(2 * soon)
+				if c.ahead {
+					if err := set(at(c.then)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if c.want == nil {
+					select {
+					case err := <-result:
+						t.Fatalf("ended: %v", err)
+					default:
+					}
+					if write {
+						go func() { _, _ = io.Copy(io.Discard, far) }()
+					} else if _, err := far.Write([]byte("x")); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := <-result; !errors.Is(err, c.want) {
+					t.Errorf("%v, want %v", err, c.want)
+				}
+				if took := time.Since(began); c.want != nil && took < c.then {
+					t.Errorf("ended after %v, not %v", took, c.then)
+				}
+			})
+		}
 	}
 }
