@@ -87,10 +87,9 @@ func (l *lexer) some(dst []byte, max int) ([]byte, bool, error) {
 			l.pos++
 		case c < ' ':
 			err = l.fail("a control character must be escaped")
+		case l.str.high != 0:
+			dst = l.flush(dst) // which may fill it
 		default:
-			if l.str.high != 0 {
-				dst = l.flush(dst)
-			}
 			dst, err = l.run(dst, max)
 		}
 		if err != nil {

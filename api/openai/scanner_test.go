@@ -278,6 +278,23 @@ func TestSkippedIsNotJudged(t *testing.T) {
 	}
 }
 
+// What a lone surrogate becomes may go over the limit, be it of the text, of a
+// key or of what is digested in one step.
+func TestSurrogateAtTheLimit(t *testing.T) {
+	for limit := range 40 {
+		r, err := both(t, Chat, limit, chatOf(`"0123456789\ud800x"`))
+		if err != nil || !strings.HasPrefix("~M~ruser~c0123456789\uFFFDx", readable(r.Text.Bytes[:min(len(r.Text.Bytes), 20)])) {
+			t.Errorf("limit %d: %v, %v", limit, r, err)
+		}
+	}
+	for before := range 2 * len(new(Scanner).chunk) {
+		value := strings.Repeat("a", before) + `\ud800x`
+		if _, err := scan(new(Scanner), Chat, 100, []byte(chatOf(`[{"`+value+`":"`+value+`"}]`))); err != nil {
+			t.Fatalf("%d bytes before it: %v", before, err)
+		}
+	}
+}
+
 func TestPartial(t *testing.T) {
 	var s Scanner
 	s.Reset(Chat, 100)
