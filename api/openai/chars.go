@@ -35,12 +35,11 @@ func (l *lexer) text(dst []byte, max int) (_ []byte, end bool, err error) {
 }
 
 // shortLength returns how many bytes of p stand before its first quote, if these
-// are fewer than maxShort, are ASCII and need no decoding; if not, -1. It is
-// small enough to be inlined.
+// are fewer than maxShort, are ASCII and need no decoding; if not, -1.
 func shortLength(p []byte) int {
 	for n := 0; n <= len(p)-wordSize && n < maxShort; n += wordSize {
 		w := binary.LittleEndian.Uint64(p[n : n+wordSize])
-		if stop := (special(w) | w) & tops; stop != 0 {
+		if stop := (special(w, specials()) | w) & tops; stop != 0 {
 			if n += bits.TrailingZeros64(stop) / 8; p[n] == '"' {
 				return n
 			}
@@ -163,7 +162,7 @@ func (l *lexer) unescape(dst []byte, c byte) ([]byte, error) {
 		s.escape, s.code = 5, 0
 		return dst, nil
 	}
-	e := escaped(c)
+	e := escaped[c]
 	if e == 0 {
 		return dst, l.fail(`a backslash must be followed by one of "\/bfnrtu`)
 	}
@@ -240,13 +239,21 @@ const (
 	tops     = 0x8080808080808080
 )
 
+// masks are what special needs. A loop takes them as an argument: of constants,
+// the compiler would load each anew for every word.
+type masks struct{ flip, least, slash, one uint64 }
+
+func specials() masks {
+	return masks{flip: ones * 2, least: ones * (' ' + 1), slash: ones * '\\', one: ones}
+}
+
 // special sets the top bit of the first byte of w that is a quote, a backslash
 // or a control character, and maybe of later ones, and of bytes that are not
 // ASCII. A byte below its subtrahend borrows, which sets its top bit; flipping
 // bit 1 first puts the quote right behind the control characters and moves
 // nothing across them. A borrow reaches only bytes behind the first.
-func special(w uint64) uint64 {
-	return ((w ^ ones*2) - ones*(' '+1)) | ((w ^ ones*'\\') - ones)
+func special(w uint64, m masks) uint64 {
+	return ((w ^ m.flip) - m.least) | ((w ^ m.slash) - m.one)
 }
 
 // unquote copies p to dst, with short escapes replaced, up to a quote, another
@@ -256,14 +263,14 @@ func special(w uint64) uint64 {
 func unquote(dst, p []byte) (in, out int, ascii bool) {
 	var seen uint64
 	for {
-		n, other := plain(dst[out:], p[in:])
+		n, other := plain(dst[out:], p[in:], specials())
 		seen |= other
 		in += n
 		out += n
 		if in+1 >= len(p) || p[in] != '\\' {
 			break
 		}
-		c := escaped(p[in+1])
+		c := escaped[p[in+1]]
 		if c == 0 {
 			break
 		}
@@ -276,26 +283,12 @@ func unquote(dst, p []byte) (in, out int, ascii bool) {
 
 // plain copies p to dst up to the first byte that is special. It returns how many
 // bytes that are, and all of their bits: a top bit is set when not all is ASCII.
-func plain(dst, p []byte) (n int, seen uint64) {
+func plain(dst, p []byte, m masks) (n int, seen uint64) {
 	dst = dst[:len(p)]
-	for ; n <= len(p)-4*wordSize; n += 4 * wordSize {
-		q, to := p[n:n+4*wordSize], dst[n:n+4*wordSize]
-		a := binary.LittleEndian.Uint64(q)
-		b := binary.LittleEndian.Uint64(q[wordSize:])
-		c := binary.LittleEndian.Uint64(q[2*wordSize:])
-		d := binary.LittleEndian.Uint64(q[3*wordSize:])
-		if (special(a)|special(b)|special(c)|special(d)|a|b|c|d)&tops != 0 {
-			break
-		}
-		binary.LittleEndian.PutUint64(to, a)
-		binary.LittleEndian.PutUint64(to[wordSize:], b)
-		binary.LittleEndian.PutUint64(to[2*wordSize:], c)
-		binary.LittleEndian.PutUint64(to[3*wordSize:], d)
-	}
 	for ; n <= len(p)-wordSize; n += wordSize {
 		w := binary.LittleEndian.Uint64(p[n : n+wordSize])
 		binary.LittleEndian.PutUint64(dst[n:n+wordSize], w)
-		if stop := special(w) &^ w & tops; stop != 0 {
+		if stop := special(w, m) &^ w & tops; stop != 0 {
 			bit := bits.TrailingZeros64(stop) &^ 7
 			return n + bit/8, seen | w&(1<<bit-1)
 		}
@@ -323,24 +316,10 @@ func cutRune(p []byte) int {
 	return 0
 }
 
-// escaped returns what a backslash and c stand for, 0 when they are no escape.
-func escaped(c byte) byte {
-	switch c {
-	case '"', '\\', '/':
-		return c
-	case 'b':
-		return '\b'
-	case 'f':
-		return '\f'
-	case 'n':
-		return '\n'
-	case 'r':
-		return '\r'
-	case 't':
-		return '\t'
-	}
-	return 0
-}
+// escaped has what a backslash and a byte stand for, 0 where they are no escape.
+//
+//nolint:gochecknoglobals // constant, but Go has no constant arrays
+var escaped = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 // unhex returns the value of a hexadecimal digit, -1 when c is none.
 func unhex(c byte) rune {

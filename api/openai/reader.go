@@ -125,9 +125,14 @@ func (s *Scanner) readString() (err error) {
 		}
 		s.text.buf, end, err = s.lex.text(s.text.buf, s.text.stop)
 	case toDigest:
+		if short, ok := s.lex.short(); ok {
+			s.digest.write(short)
+			end = true
+			break
+		}
 		for !end && err == nil && s.lex.pos < len(s.lex.in) {
 			var p []byte
-			p, end, err = s.lex.some(s.chunk[:0], len(s.chunk)-wordSize)
+			p, end, err = s.lex.some(s.chunk[:0], chunkSize)
 			s.digest.write(p)
 		}
 	case toModel:
@@ -145,12 +150,9 @@ func (s *Scanner) readString() (err error) {
 
 // setting appends string bytes to dst.
 func (s *Scanner) setting(dst []byte) (_ []byte, end bool, err error) {
-	for !end && err == nil && s.lex.pos < len(s.lex.in) {
-		var p []byte
-		p, end, err = s.lex.some(s.chunk[:0], len(s.chunk)-wordSize)
-		if dst = append(dst, p...); len(dst) > maxSetting {
-			return dst, false, tooLong()
-		}
+	dst, end, err = s.lex.text(dst, maxSetting+1)
+	if len(dst) > maxSetting {
+		return dst, false, tooLong()
 	}
 	return dst, end, err
 }
