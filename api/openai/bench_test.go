@@ -52,16 +52,37 @@ func chatBody(size int, tools bool) []byte {
 	return []byte(b.String())
 }
 
-// benchmarkScan measures a scan for the key of n characters.
-func benchmarkScan(b *testing.B, size int, tools bool) {
+// turns makes a chat of 100 messages of 2 KB, with as many quotes and line breaks as code has.
+func turns() []byte {
+	var b strings.Builder
+	b.WriteString(`{"model":"llama-3-8b","messages":[`)
+	text, _ := json.Marshal(strings.Repeat("if name == \"disk\" {\n\treturn the first of them, or \"none\"\n}\n", 30))
+	for i := range 100 {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, `{"role":%q,"content":%s}`, []string{"user", "assistant"}[i%2], text)
+	}
+	b.WriteString(`],"stream":true}`)
+	return []byte(b.String())
+}
+
+// Limits that the router sets.
+const (
+	key1024  = 1024      // for the key of 1,024 characters, when each is a byte
+	most1024 = 4 * 1024  // the same, when they are not
+	auto     = 4096      // with nothing hot
+	counting = 256 << 10 // for a chain of all
+)
+
+// benchmarkScan measures a scan for the key of 1,024 characters.
+func benchmarkScan(b *testing.B, body []byte, limit int) {
 	b.Helper()
-	const characters = 1024
-	body := chatBody(size, tools)
 	var s Scanner
 	b.ReportAllocs()
 	b.SetBytes(int64(len(body)))
 	for b.Loop() {
-		s.Reset(Chat, 4*characters)
+		s.Reset(Chat, limit)
 		if err := s.Feed(body); err != nil {
 			b.Fatal(err)
 		}
@@ -69,16 +90,28 @@ func benchmarkScan(b *testing.B, size int, tools bool) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		prefix.Fixed(1, &r.Text, characters)
+		prefix.Fixed(1, &r.Text, 1024)
+		prefix.Enough(&r.Text, 1024)
 	}
 }
 
-func BenchmarkScan4K(b *testing.B)        { benchmarkScan(b, 4<<10, false) }
-func BenchmarkScan32K(b *testing.B)       { benchmarkScan(b, 32<<10, false) }
-func BenchmarkScan200K(b *testing.B)      { benchmarkScan(b, 200<<10, false) }
-func BenchmarkScan4KTools(b *testing.B)   { benchmarkScan(b, 4<<10, true) }
-func BenchmarkScan32KTools(b *testing.B)  { benchmarkScan(b, 32<<10, true) }
-func BenchmarkScan200KTools(b *testing.B) { benchmarkScan(b, 200<<10, true) }
+func BenchmarkKey4K(b *testing.B)         { benchmarkScan(b, chatBody(4<<10, false), key1024) }
+func BenchmarkKey200K(b *testing.B)       { benchmarkScan(b, chatBody(200<<10, false), key1024) }
+func BenchmarkKey200KTools(b *testing.B)  { benchmarkScan(b, chatBody(200<<10, true), key1024) }
+func BenchmarkScan4K(b *testing.B)        { benchmarkScan(b, chatBody(4<<10, false), most1024) }
+func BenchmarkScan32K(b *testing.B)       { benchmarkScan(b, chatBody(32<<10, false), most1024) }
+func BenchmarkScan200K(b *testing.B)      { benchmarkScan(b, chatBody(200<<10, false), most1024) }
+func BenchmarkScan4KTools(b *testing.B)   { benchmarkScan(b, chatBody(4<<10, true), most1024) }
+func BenchmarkScan32KTools(b *testing.B)  { benchmarkScan(b, chatBody(32<<10, true), most1024) }
+func BenchmarkScan200KTools(b *testing.B) { benchmarkScan(b, chatBody(200<<10, true), most1024) }
+func BenchmarkAutoTurns(b *testing.B)     { benchmarkScan(b, turns(), auto) }
+func BenchmarkAllTurns(b *testing.B)      { benchmarkScan(b, turns(), counting) }
+
+// An image is digested, not kept.
+func BenchmarkImage64K(b *testing.B) {
+	image := strings.Repeat("iVBORw0KGgoAAAAN", 4096)
+	benchmarkScan(b, []byte(chatOf(`[{"type":"image_url","image_url":{"url":"data:image/png;base64,`+image+`"}}]`)), auto)
+}
 
 // benchmarkChain measures a scan of all text and its whole chain.
 func benchmarkChain(b *testing.B, size int) {
@@ -89,7 +122,7 @@ func benchmarkChain(b *testing.B, size int) {
 	b.ReportAllocs()
 	b.SetBytes(int64(len(body)))
 	for b.Loop() {
-		s.Reset(Chat, prefix.MaxText)
+		s.Reset(Chat, counting)
 		if err := s.Feed(body); err != nil {
 			b.Fatal(err)
 		}
