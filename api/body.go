@@ -23,7 +23,7 @@ type body struct {
 	limit   int64
 	read    int64
 	done    bool      // the end was reached
-	last    time.Time // when the latest piece had arrived
+	last    time.Time // when the latest piece had arrived; before, when the request had
 }
 
 // open reports whether part of the body may still be on its way.
@@ -38,7 +38,11 @@ func (b *body) Read(p []byte) (int, error) {
 	if room := b.limit - b.read + 1; int64(len(p)) > room {
 		p = p[:room]
 	}
-	b.arm()
+	if b.read == 0 {
+		b.limitTo(b.last.Add(b.timeout)) // the request has just come
+	} else {
+		b.arm()
+	}
 	n, err := b.r.Read(p)
 	b.last = time.Now()
 	b.read += int64(n)
@@ -49,7 +53,7 @@ func (b *body) Read(p []byte) (int, error) {
 		// The server goes on to read the connection, to see the client leave;
 		// that must not time out.
 		b.done = true
-		_ = b.control.SetReadDeadline(time.Time{})
+		b.limitTo(time.Time{})
 		return n, err
 	case err != nil:
 		return n, bodyError(err)
@@ -57,9 +61,12 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// arm starts the wait for the next piece. Connections that know no deadlines,
-// as in tests of a handler alone, go without.
-func (b *body) arm() { _ = b.control.SetReadDeadline(time.Now().Add(b.timeout)) }
+// arm starts the wait for the next piece.
+func (b *body) arm() { b.limitTo(time.Now().Add(b.timeout)) }
+
+// limitTo sets the deadline for reads. Connections that know none, as in tests of
+// a handler alone, go without.
+func (b *body) limitTo(t time.Time) { _ = b.control.SetReadDeadline(t) }
 
 // gone is net/http's error for the loss of an HTTP/2 connection, which has no
 // exported type, and may come before the context ends.

@@ -55,7 +55,7 @@ func (a *API) open(w http.ResponseWriter, r *http.Request) *exchange {
 	x.r, x.ctx, x.start = r, r.Context(), a.deps.Now()
 	x.route = parse(r.URL)
 	x.client = client{ResponseWriter: w, control: *http.NewResponseController(w), timeout: a.cfg.Timeouts.Write}
-	x.body = body{r: r.Body, control: &x.client.control, timeout: a.cfg.Timeouts.Body, limit: int64(a.cfg.Limits.Body)}
+	x.body = body{r: r.Body, control: &x.client.control, timeout: a.cfg.Timeouts.Body, limit: int64(a.cfg.Limits.Body), last: x.start}
 	x.body.done = r.Body == nil || r.Body == http.NoBody
 	ids := requestIDs(r.Header)
 	x.id = ids[0]

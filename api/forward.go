@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/warmring/warmring/api/openai"
 	"github.com/warmring/warmring/api/sagemaker"
@@ -58,7 +57,7 @@ func (x *exchange) check() error {
 	if x.r.ContentLength > x.body.limit {
 		return errTooLarge
 	}
-	if encoding := h.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
+	if coded := h["Content-Encoding"]; len(coded) > 0 && coded[0] != "" && !strings.EqualFold(coded[0], "identity") {
 		return errEncoding
 	}
 	name := x.route.endpoint
@@ -245,9 +244,6 @@ func (x *exchange) prepare(place routing.Place) {
 		Body:       proxy.Body{Head: x.head.b, Size: int64(len(x.head.b))},
 		Repeatable: x.route.action != unknown || x.r.Method == http.MethodGet || x.r.Method == http.MethodHead,
 		Ready:      x.body.last,
-	}
-	if x.out.Ready.IsZero() {
-		x.out.Ready = time.Now()
 	}
 	if !x.body.done {
 		x.out.Body.Rest, x.out.Body.Size = &x.body, x.r.ContentLength

@@ -23,7 +23,9 @@ type query struct {
 // target finds what the map needs to know.
 func (q *query) target(e *routing.Epoch) (routing.Request, error) {
 	m := routing.Request{Endpoint: q.endpoint, Tenant: q.scanned.Tenant, Text: &q.scanned.Text, Size: q.size}
-	m.Variant = q.header.Get(sagemaker.HeaderTargetVariant)
+	if named := q.header[sagemaker.HeaderTargetVariant]; len(named) > 0 {
+		m.Variant = named[0]
+	}
 	id, err := sagemaker.PrefixAwareID(q.header)
 	if err != nil {
 		return m, err

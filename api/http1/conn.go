@@ -275,16 +275,16 @@ func (c *conn) run(x *exchange) (returned bool) {
 			c.server.log.Error("panic while serving a request", "remote", c.remote, "panic", v, "stack", string(debug.Stack()))
 		}
 	}()
-	c.handler(&x.r).ServeHTTP(x, &x.r)
+	c.handler(x).ServeHTTP(x, &x.r)
 	return true
 }
 
 // handler is the server's own, but for what is the protocol's business.
-func (c *conn) handler(r *http.Request) http.Handler {
+func (c *conn) handler(x *exchange) http.Handler {
 	switch {
-	case r.RequestURI == "*" && r.Method == http.MethodOptions:
+	case x.r.RequestURI == "*" && x.r.Method == http.MethodOptions:
 		return http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
-	case first(r.Header["Expect"]) != "" && !expectsContinue(r):
+	case x.refused:
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header()["Connection"] = []string{"close"}
 			w.WriteHeader(http.StatusExpectationFailed)

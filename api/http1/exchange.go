@@ -58,6 +58,7 @@ type exchange struct {
 	fixed int
 	gap   int
 
+	refused     bool       // what the client expects is not offered
 	expects     bool       // the client waits for 100 Continue, before it sends the body
 	continues   sync.Mutex // guards mayContinue, also over the write that uses it up: nothing may overtake it
 	mayContinue bool
@@ -103,13 +104,15 @@ func (x *exchange) take(r *http.Request) {
 func (x *exchange) adopt(src io.Reader) {
 	x.r.RemoteAddr, x.r.TLS = x.c.remote, x.c.tls
 	x.closing = x.r.Close
+	expectation := x.r.Header["Expect"]
+	x.refused = first(expectation) != "" && !expectsContinue(&x.r)
 	if src == nil {
 		return
 	}
 	x.body.x, x.body.src = x, src
 	x.body.left.Store(x.r.ContentLength)
 	x.r.Body = &x.body
-	x.expects = len(x.r.Header["Expect"]) > 0 && x.r.ProtoAtLeast(1, 1) && expectsContinue(&x.r)
+	x.expects = len(expectation) > 0 && x.r.ProtoAtLeast(1, 1) && expectsContinue(&x.r)
 	x.mayContinue = x.expects
 }
 
