@@ -34,16 +34,13 @@ func (l *lexer) text(dst []byte, max int) (_ []byte, end bool, err error) {
 	return dst[:min(len(dst), max)], end, nil
 }
 
-// shortLength returns how many bytes of p stand before its first quote, if these
-// are fewer than maxShort, are ASCII and need no decoding; if not, -1.
-func shortLength(p []byte) int {
-	for n := 0; n <= len(p)-wordSize && n < maxShort; n += wordSize {
+// firstSpecial returns how many bytes of p stand before the first that is special
+// or not ASCII, -1 when none is. It is small enough to be inlined.
+func firstSpecial(p []byte) int {
+	for n := 0; n <= len(p)-wordSize; n += wordSize {
 		w := binary.LittleEndian.Uint64(p[n : n+wordSize])
 		if stop := (special(w, specials()) | w) & tops; stop != 0 {
-			if n += bits.TrailingZeros64(stop) / 8; p[n] == '"' {
-				return n
-			}
-			break
+			return n + bits.TrailingZeros64(stop)/8
 		}
 	}
 	return -1
@@ -56,9 +53,9 @@ func (l *lexer) short() (rest []byte, ok bool) {
 	if l.str != (chars{}) {
 		return nil, false
 	}
-	p := l.in[l.pos:]
-	n := shortLength(p)
-	if n < 0 {
+	p := l.in[l.pos:min(l.pos+maxShort, len(l.in))]
+	n := firstSpecial(p)
+	if n < 0 || p[n] != '"' {
 		return nil, false
 	}
 	l.pos += n + 1

@@ -220,10 +220,10 @@ func (l *lexer) pass(depth int, out *builder) (end bool, err error) {
 // passQuote is pass for a string or key, the quote of which is before pos. It
 // returns how far it went.
 func (l *lexer) passQuote(pos int, isKey bool, out *builder) (int, error) {
-	p := l.in[pos:]
+	p := l.in[pos:min(pos+maxShort, len(l.in))]
 	l.state, l.isKey = inString, isKey
 	full := out.full()
-	if n := shortLength(p); n >= 0 {
+	if n := firstSpecial(p); n >= 0 && p[n] == '"' {
 		if !full {
 			out.writeByte(quoteByte)
 			out.write(p[:n])
