@@ -63,6 +63,33 @@ func (l *lexer) short() (rest []byte, ok bool) {
 	return p[:n], true
 }
 
+// asIs reads printable ASCII, of which images are made in the main, and returns it
+// as a part of the piece. It reads up to max bytes in whole blocks, and nothing
+// when there is a backslash among them.
+func (l *lexer) asIs(max int) []byte {
+	const block = 4 * wordSize
+	p := l.in[l.pos:min(l.pos+max, len(l.in))]
+	if n := bytes.IndexByte(p, '"'); n >= 0 {
+		p = p[:n]
+	}
+	if l.str != (chars{}) || len(p) < block || bytes.IndexByte(p, '\\') >= 0 {
+		return nil
+	}
+	n := 0
+	for ; n <= len(p)-block; n += block {
+		q := p[n : n+block]
+		a := binary.LittleEndian.Uint64(q)
+		b := binary.LittleEndian.Uint64(q[wordSize:])
+		c := binary.LittleEndian.Uint64(q[2*wordSize:])
+		d := binary.LittleEndian.Uint64(q[3*wordSize:])
+		if ((a-ones*' ')|(b-ones*' ')|(c-ones*' ')|(d-ones*' ')|a|b|c|d)&tops != 0 {
+			break
+		}
+	}
+	l.pos += n
+	return p[:n]
+}
+
 // some is like text, but at max bytes, or a few more, it stops.
 func (l *lexer) some(dst []byte, max int) ([]byte, bool, error) {
 	for l.pos < len(l.in) && len(dst) < max {

@@ -131,8 +131,10 @@ func (s *Scanner) readString() (err error) {
 			break
 		}
 		for !end && err == nil && s.lex.pos < len(s.lex.in) {
-			var p []byte
-			p, end, err = s.lex.some(s.chunk[:0], chunkSize)
+			p := s.lex.asIs(chunkSize)
+			if len(p) == 0 {
+				p, end, err = s.lex.some(s.chunk[:0], chunkSize)
+			}
 			s.digest.write(p)
 		}
 	case toModel:
