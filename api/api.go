@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/warmring/warmring/api/http1"
+	"github.com/warmring/warmring/api/openai"
 	"github.com/warmring/warmring/api/sagemaker"
 	"github.com/warmring/warmring/routing"
 	"github.com/warmring/warmring/routing/proxy"
@@ -66,6 +67,7 @@ type API struct {
 	validator *sagemaker.Validator
 	buffers   buffers
 	exchanges sync.Pool // of *exchange
+	scanners  sync.Pool // of *openai.Scanner
 	tls       *tls.Config
 }
 
@@ -79,7 +81,10 @@ func New(cfg Config, deps Deps) (*API, error) {
 		}
 		deps.Keys = keys
 	}
-	a := &API{cfg: cfg, deps: deps, table: conditions(), validator: sagemaker.NewValidator()}
+	a := &API{
+		cfg: cfg, deps: deps, table: conditions(), validator: sagemaker.NewValidator(),
+		scanners: sync.Pool{New: func() any { return new(openai.Scanner) }},
+	}
 	a.buffers.window, a.buffers.limit = int64(cfg.Limits.ScanWindow), int64(cfg.Limits.Buffered)
 	if a.deps.Now == nil {
 		a.deps.Now = time.Now

@@ -31,13 +31,13 @@ type exchange struct {
 	client client
 	body   body
 
-	scanner *openai.Scanner
-	limit   int      // bytes of canonical text that are wanted
-	counted bool     // among the requests that hot tables are made from
-	head    *buffer  // what was read of the body
-	charged int64    // bytes of head that are booked beyond the window
-	model   string   // as asked for; valid as long as the scanner is not reset
-	chain   []uint64 // memory for the map
+	scanner *openai.Scanner // while the body is read: streams are many and long
+	limit   int             // bytes of canonical text that are wanted
+	counted bool            // among the requests that hot tables are made from
+	head    *buffer         // what was read of the body
+	charged int64           // bytes of head that are booked beyond the window
+	model   string          // as asked for
+	chain   []uint64        // memory for the map
 	out     proxy.Request
 	answer  answer
 
@@ -50,7 +50,7 @@ type exchange struct {
 func (a *API) open(w http.ResponseWriter, r *http.Request) *exchange {
 	x, ok := a.exchanges.Get().(*exchange)
 	if !ok {
-		x = &exchange{api: a, scanner: new(openai.Scanner)}
+		x = &exchange{api: a}
 	}
 	x.r, x.ctx, x.start = r, r.Context(), a.deps.Now()
 	x.route = parse(r.URL)
@@ -120,7 +120,7 @@ func (x *exchange) release() {
 	if x.head != nil {
 		x.api.buffers.put(x.head)
 	}
-	*x = exchange{api: x.api, scanner: x.scanner, chain: x.chain[:0]}
+	*x = exchange{api: x.api, chain: x.chain[:0]}
 	x.api.exchanges.Put(x)
 }
 

@@ -46,7 +46,10 @@ func (x *exchange) place() (routing.Place, error) {
 		return routing.Place{}, err
 	}
 	span := x.startRoute()
+	x.scanner = x.api.scanners.Get().(*openai.Scanner)
 	place, err := x.read()
+	x.api.scanners.Put(x.scanner)
+	x.scanner = nil
 	x.endRoute(span, &place, err)
 	return place, err
 }

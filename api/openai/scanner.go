@@ -7,7 +7,7 @@ import (
 const (
 	maxKey     = 64      // bytes of a key that are looked at
 	maxSetting = 1 << 16 // greatest length of a model or tenant name, in bytes
-	chunkSize  = 4096    // a multiple of what the digest takes at a time
+	chunkSize  = 1024    // a multiple of what the digest takes at a time
 	maxArrays  = 16      // more than the depth of any array that has a rule, the body being at 1
 	keepBytes  = 3 * prefix.MaxText
 )
