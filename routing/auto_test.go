@@ -118,18 +118,24 @@ func TestAShortTextIsNoticed(t *testing.T) {
 		e := heat(t, heat(t, empty, table[:n]...), table[:rapid.SampledFrom([]int{4, 3, 2, 1, 0}).Draw(rt, "runs")]...)
 		run := rapid.SampledFrom(table).Draw(rt, "run").letters
 		text := letterText(run[:rapid.OneOf(rapid.Just(len(run)), rapid.IntRange(0, len(run))).Draw(rt, "of it")] + rapid.StringMatching("[a-c]{0,3}").Draw(rt, "tail"))
-		place := func(size int) Place {
-			pl, err := e.Map(&Request{Endpoint: "demo", Text: &prefix.Text{Bytes: text.Bytes[:size], Cut: size < len(text.Bytes)}, Size: len(text.Bytes)})
-			if err != nil {
-				rt.Fatal(err)
-			}
-			return pl
-		}
 		alike := func(a, b Place) bool {
 			return a.pin == b.pin && a.before == b.before && a.level == b.level && a.hot == b.hot && a.home == b.home
 		}
+		place := func(size int) Place {
+			r := Request{Endpoint: "demo", Text: &prefix.Text{Bytes: text.Bytes[:size], Cut: size < len(text.Bytes)}, Size: len(text.Bytes), Uncounted: true}
+			pl, err := e.Map(&r)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			r.Uncounted = false // so the whole chain is read
+			if counted, err := e.Map(&r); err != nil || !alike(counted, pl) || counted.short != pl.short {
+				rt.Fatalf("%+v counted, %+v not, %v", counted, pl, err)
+			}
+			return pl
+		}
 		least := min(startText, len(text.Bytes))
 		few := rapid.IntRange(max(least, len(text.Bytes)-800), len(text.Bytes))
+		place(few.Draw(rt, "first")) // before it is known how much a request needs
 		full := place(len(text.Bytes))
 		for range 8 {
 			cut := place(rapid.OneOf(few, rapid.IntRange(least, len(text.Bytes))).Draw(rt, "cut"))

@@ -25,7 +25,8 @@ type Request struct {
 	Unary bool
 	// Uncounted says that the request is none of those from which hot tables are made (Picker.Counts).
 	Uncounted bool
-	// Chain is memory of the caller's, which Map fills with the text's chain for `auto`.
+	// Chain is memory of the caller's, which Map fills with the text's chain for `auto`: of a request that is not counted, with as
+	// much as Map needs.
 	Chain []uint64
 }
 

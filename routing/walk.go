@@ -132,23 +132,41 @@ func (e *Epoch) pinned(t *target, pl *Place, r *Request, text *prefix.Text) {
 		pl.pin = prefix.Start(pl.root, text)
 		return
 	}
-	r.Chain = prefix.AppendChain(r.Chain[:0], pl.root, text)
-	pl.chain = r.Chain
+	most := prefix.MaxChunks
+	if r.Uncounted { // as much as any request needed so far
+		most = min(int(t.deepest.Load())+1, most)
+	}
+	var whole bool
+	r.Chain, whole = prefix.AppendBegin(r.Chain[:0], pl.root, text, most)
 	pl.start = prefix.Start(pl.root, text)
+	now := e.ways(pl, r.Chain)
+	if !whole && now.read > len(r.Chain) {
+		r.Chain, whole = prefix.AppendChain(r.Chain[:0], pl.root, text), true
+		now = e.ways(pl, r.Chain)
+	}
+	pl.chain = r.Chain
 	if e.levels == nil {
-		pl.pin, pl.before = pl.start, pl.start
 		return
 	}
-	now := walk(e.levels, g, pl.root, r.Chain, true)
-	pl.level, pl.pin, pl.before = now.last, now.pin, now.pin
 	pl.hot = prefix.Length(text, now.depth)
-	if e.before != nil {
-		before := walk(e.before, g, pl.root, r.Chain, false)
-		pl.before, now.read = before.pin, max(now.read, before.read)
-	}
-	if pl.short = text.Cut && now.read >= len(r.Chain); !pl.short { // the last chunk of a text that was cut is not whole
+	if pl.short = text.Cut && whole && now.read >= len(r.Chain); !pl.short { // the last chunk of a text that was cut is not whole
 		t.deepen(min(now.read, len(r.Chain)))
 	}
+}
+
+// ways walks the chain through the hot table and the one before it, for the pins.
+func (e *Epoch) ways(pl *Place, chain []uint64) way {
+	if e.levels == nil {
+		pl.pin, pl.before = pl.start, pl.start
+		return way{}
+	}
+	now := walk(e.levels, pl.group, pl.root, chain, true)
+	pl.level, pl.pin, pl.before = now.last, now.pin, now.pin
+	if e.before != nil {
+		before := walk(e.before, pl.group, pl.root, chain, false)
+		pl.before, now.read = before.pin, max(now.read, before.read)
+	}
+	return now
 }
 
 // follow leads a place of another epoch through the levels that this one has too.

@@ -70,15 +70,22 @@ func Root(salt uint64, parts ...string) uint64 {
 // rest of the text, however short, and is the text's end key; an empty text
 // has no chunks. At most MaxChunks are appended.
 func AppendChain(dst []uint64, root uint64, t *Text) []uint64 {
-	h, ends := root, t.Ends
-	for start, n := 0, 0; start < len(t.Bytes) && n < MaxChunks; n++ {
+	dst, _ = AppendBegin(dst, root, t, MaxChunks)
+	return dst
+}
+
+// AppendBegin is AppendChain for the first n chunks. It reports whether that is
+// the whole chain; if not, all of these chunks are whole.
+func AppendBegin(dst []uint64, root uint64, t *Text, n int) (_ []uint64, whole bool) {
+	h, ends, start := root, t.Ends, 0
+	for ; start < len(t.Bytes) && n > 0; n-- {
 		var end int
 		end, ends = chunk(t, start, ends)
 		h = hash(h, t.Bytes[start:end])
 		dst = append(dst, h)
 		start = end
 	}
-	return dst
+	return dst, start == len(t.Bytes)
 }
 
 // Length returns how many bytes of t the first n chunks of its chain cover.
