@@ -14,12 +14,13 @@ import (
 
 // Conn is a TCP connection. Like any net.Conn, it is safe for concurrent use.
 type Conn struct {
-	*net.TCPConn
-	raw     syscall.RawConn
-	in      input
-	out     output
-	readBy  deadline
-	writeBy deadline
+	net.Conn // not TCPConn, whose ways to copy would pass by what is here
+	tcp      *net.TCPConn
+	raw      syscall.RawConn
+	in       input
+	out      output
+	readBy   deadline
+	writeBy  deadline
 }
 
 // input is the read that is under way.
@@ -46,11 +47,18 @@ func newConn(tc *net.TCPConn) net.Conn {
 	if err != nil {
 		return tc // whose next call says why
 	}
-	c := &Conn{TCPConn: tc, raw: raw}
+	c := &Conn{Conn: tc, tcp: tc, raw: raw}
 	c.in.try, c.out.try = c.in.read, c.out.write
 	c.readBy.set, c.writeBy.set = tc.SetReadDeadline, tc.SetWriteDeadline
 	return c
 }
+
+// CloseWrite is net.TCPConn's.
+func (c *Conn) CloseWrite() error { return c.tcp.CloseWrite() }
+
+// SyscallConn is net.TCPConn's. A deadline that has passed may end what is done
+// with it, though it was put off.
+func (c *Conn) SyscallConn() (syscall.RawConn, error) { return c.raw, nil }
 
 // Read is net.Conn's.
 func (c *Conn) Read(p []byte) (int, error) {

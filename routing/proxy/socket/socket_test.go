@@ -1,3 +1,5 @@
+//go:build unix
+
 package socket
 
 import (
@@ -8,6 +10,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -48,7 +51,15 @@ func TestNewLeavesOthersAlone(t *testing.T) {
 // Pieces that the kernel takes in parts arrive whole and in order.
 func TestWriteAll(t *testing.T) {
 	c, far := pair(t)
-	if err := c.SetWriteBuffer(64 << 10); err != nil { // far less than there is to write
+	raw, err := c.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var small error
+	err = raw.Control(func(fd uintptr) {
+		small = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_SNDBUF, 64<<10)
+	})
+	if err = errors.Join(err, small); err != nil { // far less than there is to write
 		t.Fatal(err)
 	}
 	pieces := [][]byte{[]byte("head"), nil, bytes.Repeat([]byte("0123456789"), 100_000), {}, []byte("middle"), bytes.Repeat([]byte("ab"), 300_000), []byte("end")}
@@ -263,4 +274,37 @@ func TestMovedDeadlines(t *testing.T) {
 			})
 		}
 	}
+}
+
+// What copies from or to the connection heeds deadlines that were put off, too.
+func TestCopiesGoByTheMovedDeadline(t *testing.T) {
+	near, far := pair(t)
+	if err := errors.Join(near.SetDeadline(time.Now().Add(time.Millisecond)), near.SetDeadline(time.Now().Add(time.Hour))); err != nil {
+		t.Fatal(err)
+	}
+	sent := bytes.Repeat([]byte("0123456789"), 100_000)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		time.Sleep(5 * time.Millisecond)
+		got, err := io.ReadAll(far)
+		if err != nil || !bytes.Equal(got, sent) {
+			t.Errorf("%d bytes arrived, %v", len(got), err)
+		}
+		if _, err := far.Write(sent); err != nil {
+			t.Error(err)
+		}
+		if err := far.CloseWrite(); err != nil {
+			t.Error(err)
+		}
+	})
+	if n, err := io.Copy(near, io.MultiReader(bytes.NewReader(sent))); n != int64(len(sent)) || err != nil {
+		t.Errorf("sent %d bytes, %v", n, err)
+	}
+	if err := near.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := io.Copy(io.Discard, near); n != int64(len(sent)) || err != nil {
+		t.Errorf("got %d bytes, %v", n, err)
+	}
+	wg.Wait()
 }
