@@ -4,6 +4,7 @@ package engine
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -108,12 +109,12 @@ func draw(t *testing.T, s site, forms ...form) []string {
 		places := make([]string, len(routers))
 		free := true
 		for i, router := range routers {
-			// Its home, and not who answered: what a router learns of the pace of these servers is chance.
-			resp := post(t, router, q)
-			if err := resp.Body.Close(); err != nil {
+			body := post(t, router, q)
+			home, err := io.ReadAll(body)
+			if err = errors.Join(err, body.Close()); err != nil {
 				t.Fatal(err)
 			}
-			places[i] = router + " " + resp.Header.Get("X-Warmring-Home")
+			places[i] = router + " " + string(home)
 			free = free && !taken[places[i]]
 		}
 		if free {

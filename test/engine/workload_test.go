@@ -57,7 +57,7 @@ func questions(systems []string) []question {
 }
 
 // post sends q to base as a streamed chat completion.
-func post(t *testing.T, base string, q question) *http.Response {
+func post(t *testing.T, base string, q question) io.ReadCloser {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{
 		"model": endpoint, "max_tokens": 4, "temperature": 0,
@@ -81,7 +81,7 @@ func post(t *testing.T, base string, q question) *http.Response {
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
 		t.Fatalf("the router answered %s: %s", resp.Status, text)
 	}
-	return resp
+	return resp.Body
 }
 
 // answer is what the client saw of one request; the token counts are the engine's.
@@ -109,7 +109,7 @@ type chunk struct {
 func ask(t *testing.T, base string, q question) answer {
 	t.Helper()
 	began := time.Now()
-	body := post(t, base, q).Body
+	body := post(t, base, q)
 	defer body.Close()
 	var a answer
 	for lines := bufio.NewScanner(body); lines.Scan(); {
