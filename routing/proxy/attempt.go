@@ -19,7 +19,6 @@ import (
 // exchange is a request that has been sent, and the beginning of its answer.
 type exchange struct {
 	conn  *conn
-	head  *head    // the connection's
 	land  *landing // holds the first bytes of the body
 	eof   bool     // the body ends with them
 	dirty bool     // the request was not sent whole, so the connection cannot be used again
@@ -124,10 +123,9 @@ func (c *call) receive(ex *exchange) error {
 	if err := ex.conn.readHead(c.r.Method); err != nil {
 		return err
 	}
-	ex.head = &ex.conn.head
 	ex.land = landings.Get().(*landing)
 	for len(ex.land.bytes) == 0 && !ex.eof {
-		err := ex.land.read(ex.head.body)
+		err := ex.land.read(ex.conn.head.body)
 		ex.eof = errors.Is(err, io.EOF)
 		if err != nil && !ex.eof {
 			return err
@@ -140,7 +138,7 @@ func (c *call) receive(ex *exchange) error {
 
 // retryable: the backend says that it cannot take the request now.
 func (ex *exchange) retryable() bool {
-	switch ex.head.status {
+	switch ex.conn.head.status {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true
 	}
@@ -150,12 +148,12 @@ func (ex *exchange) retryable() bool {
 // learn tells the picker what an answer's status says of the backend. 4xx is
 // the client's doing; 429, and 503 with Retry-After, are load.
 func (c *call) learn(ex *exchange) {
-	now, status := ex.first, ex.head.status
+	now, status := ex.first, ex.conn.head.status
 	if status < http.StatusTooManyRequests {
 		c.lease.Report(routing.Succeeded, now)
 		return
 	}
-	after, told := retryAfter(ex.head.fields.Get("Retry-After"), now)
+	after, told := retryAfter(ex.conn.head.fields.Get("Retry-After"), now)
 	switch {
 	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable && told:
 		c.lease.Busy(now.Add(after))
@@ -210,7 +208,7 @@ func (ex *exchange) abandon() {
 		return
 	}
 	if ex.span != nil {
-		endSpan(ex.span, ex.head.status, nil)
+		endSpan(ex.span, ex.conn.head.status, nil)
 	}
 	ex.finish(time.Now())
 }
@@ -223,7 +221,7 @@ func (ex *exchange) finish(now time.Time) {
 		ex.land = nil
 	}
 	alive := ex.stop()
-	if alive && ex.eof && !ex.dirty && !ex.head.close && ex.conn.br.Buffered() == 0 {
+	if alive && ex.eof && !ex.dirty && !ex.conn.head.close && ex.conn.br.Buffered() == 0 {
 		ex.conn.pool.put(ex.conn, now)
 		return
 	}

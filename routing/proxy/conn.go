@@ -119,7 +119,7 @@ func (c *conn) readHead(method string) error {
 func (h *head) take(resp *http.Response) {
 	*h = head{
 		status: resp.StatusCode, length: resp.ContentLength, close: resp.Close, body: resp.Body, resp: resp,
-		fields: appendFields(nil, resp),
+		fields: passOn(resp),
 	}
 }
 

@@ -84,7 +84,7 @@ func (h *head) parseStatus(line string) bool {
 	return h.status >= http.StatusOK && h.status != http.StatusNoContent && h.status != http.StatusNotModified
 }
 
-// keep takes a field as http.ReadResponse and fields do together.
+// keep takes a field as http.ReadResponse and passOn do together.
 func (h *head) keep(name, value string, chunked *bool) bool {
 	switch name {
 	case "Content-Length":

@@ -16,7 +16,7 @@ func (c *call) relay(ctx context.Context, ex *exchange, a Answer) error {
 	*r = ex.reply(c.lease)
 	c.res.Status, c.res.Stream = r.Status, r.Stream
 	c.res.FirstByte = ex.first.Sub(ex.sent)
-	watched := ex.head.fields.Get("Content-Encoding") == ""
+	watched := ex.conn.head.fields.Get("Content-Encoding") == ""
 	broken := a.Begin(r)
 	if broken != nil {
 		broken = ErrClientGone
@@ -70,7 +70,7 @@ func (c *call) more(ctx context.Context, ex *exchange) error {
 	}
 	err := ex.conn.SetReadDeadline(limit)
 	if err == nil {
-		err = ex.land.read(ex.head.body)
+		err = ex.land.read(ex.conn.head.body)
 	}
 	if err == nil || err == io.EOF { //nolint:errorlint // io.Reader's contract is the bare value
 		ex.eof = err != nil
@@ -90,8 +90,8 @@ func (c *call) finish(ex *exchange, a Answer, broken error) {
 	if broken != nil && !gone {
 		c.lease.Report(routing.Failed, c.now)
 	}
-	endSpan(ex.span, ex.head.status, broken)
-	trailer := ex.head.trailers()
+	endSpan(ex.span, ex.conn.head.status, broken)
+	trailer := ex.conn.head.trailers()
 	ex.finish(c.now)
 	if !gone {
 		a.End(trailer, broken)
@@ -100,7 +100,7 @@ func (c *call) finish(ex *exchange, a Answer, broken error) {
 
 // reply is the head of the answer as the client may see it.
 func (ex *exchange) reply(lease *routing.Lease) Reply {
-	h := ex.head
+	h := &ex.conn.head
 	return Reply{
 		Status:  h.status,
 		Fields:  h.fields,

@@ -38,9 +38,9 @@ func named(connection []string, name string) bool {
 	return false
 }
 
-// appendFields appends the fields of an answer without the hop-by-hop ones. The
-// length is among them where it is known.
-func appendFields(l field.List, resp *http.Response) field.List {
+// passOn lists the fields of an answer without the hop-by-hop ones. The length is
+// among them where it is known.
+func passOn(resp *http.Response) (l field.List) {
 	connection := resp.Header["Connection"]
 	for name, values := range resp.Header {
 		if hopByHop(name) || len(connection) > 0 && named(connection, name) || !httpguts.ValidHeaderFieldName(name) {

@@ -155,8 +155,8 @@ func (o *output) write(fd uintptr) bool {
 	return true
 }
 
-// send is one call. Those for sockets alone cost less than read and write do, but
-// there is none for several pieces that were simple.
+// send is one call. One for sockets alone costs less than a file's; the one for
+// several pieces, sendmsg, needs a structure of its own besides, and writev none.
 func (o *output) send(fd uintptr) (n uintptr, err syscall.Errno) {
 	v := &o.left[0]
 	if len(o.left) == 1 {
