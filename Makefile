@@ -5,7 +5,7 @@ BUILD   := build
 LINT    := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS := -X main.version=$(VERSION)
-FUZZ    ?= 5s
+FUZZ    ?= 5000x
 # Without vet, which has a target of its own, and without what a debugger needs: both take long for so many binaries. With one
 # processor for each of them, as two that run the timers of one bubble share what the detector knows of them, and now and then
 # crash it.
@@ -35,7 +35,7 @@ race: ## run the tests with the race detector, but for those of processes, which
 	test/sim/shards.sh 2 'RandomFaults|LeaderIsLost|Counts|Rolling|Lease|Planted' -race -ldflags=-w
 
 .PHONY: fuzz
-fuzz: ## run each fuzz target for a short time (FUZZ=5s)
+fuzz: ## run each fuzz target with some thousand inputs (FUZZ=5000x)
 	@GO="$(GO)" test/fuzz.sh $(FUZZ)
 
 SEEDS ?= 50
