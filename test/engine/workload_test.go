@@ -57,7 +57,7 @@ func questions(systems []string) []question {
 }
 
 // post sends q to base as a streamed chat completion.
-func post(t *testing.T, base string, q question) io.ReadCloser {
+func post(t *testing.T, base string, q question) *http.Response {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{
 		"model": endpoint, "max_tokens": 4, "temperature": 0,
@@ -81,13 +81,14 @@ func post(t *testing.T, base string, q question) io.ReadCloser {
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
 		t.Fatalf("the router answered %s: %s", resp.Status, text)
 	}
-	return resp.Body
+	return resp
 }
 
 // answer is what the client saw of one request; the token counts are the engine's.
 type answer struct {
 	firstToken     time.Duration // from sending the request
 	prompt, cached int
+	way            string // home, backend and decision, as the router told them
 }
 
 // chunk is what matters here of an event of a streamed chat completion.
@@ -109,10 +110,11 @@ type chunk struct {
 func ask(t *testing.T, base string, q question) answer {
 	t.Helper()
 	began := time.Now()
-	body := post(t, base, q)
-	defer body.Close()
-	var a answer
-	for lines := bufio.NewScanner(body); lines.Scan(); {
+	resp := post(t, base, q)
+	defer resp.Body.Close()
+	said := resp.Header.Get
+	a := answer{way: fmt.Sprintf("home %s, %s by %s", said("X-Warmring-Home"), said("X-Warmring-Decision"), said("X-Warmring-Backend"))}
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
 		data, ok := strings.CutPrefix(lines.Text(), "data: ")
 		if !ok || data == "[DONE]" {
 			continue
