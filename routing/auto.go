@@ -16,6 +16,10 @@ const (
 	settling = 20 * time.Second
 	// idle is the share of its own prefill work up to which a new home has nothing to do.
 	idle = 0.1
+	// evicted weighs what a prompt evicts from a full cache: some of it is asked for again, and processed anew.
+	evicted = 0.1
+	// copying is the share of its work that a copy of a hot level costs the request that makes it: the others use it too.
+	copying = 0.1
 	// moving is the most of all requests that may go to a model server that joined and does not hold their pin yet.
 	moving = 0.25
 )
@@ -25,11 +29,13 @@ type warm struct {
 	prompt, hot int    // tokens
 	blind       bool   // the directory is not complete: the home is trusted
 	known       bool   // somebody holds the pin
+	proven      bool   // it is known who holds the last hot level
 	oldest      uint32 // Picker.fleet when the first of those who hold it was sent it
 	first       int    // a first touch looks at so many of the ranking only; 0: at all
-	// The work of the prompt for who holds nothing of it, and for who holds what is hot: most candidates do one of the two.
-	all, rest float64
-	doubt     float64 // of the paces
+	// By grade, the tokens that a candidate holds that was not sent the pin, and its work.
+	held  [holds + 1]int
+	works [holds + 1]float64
+	doubt float64 // of the paces
 }
 
 // recall looks the prompt up in the directory.
@@ -37,7 +43,8 @@ func (p *Picker) recall(c *choice) {
 	w := &c.warm
 	w.prompt = c.lesson.count(c.place.size)
 	w.hot = min(c.lesson.count(c.place.hot), w.prompt)
-	w.all, w.rest, w.doubt = work(0, w.prompt), work(w.hot, w.prompt), c.lesson.doubt()
+	w.held[holds], w.works[cold], w.works[holds] = w.hot, work(0, w.prompt), work(w.hot, w.prompt)
+	w.doubt = c.lesson.doubt()
 	p.decisions++
 	c.serial = p.decisions
 	w.blind = !p.synced
@@ -45,6 +52,7 @@ func (p *Picker) recall(c *choice) {
 	if w.blind {
 		return
 	}
+	p.prove(c)
 	p.find(c, c.place.pin)
 	if !w.known && c.place.before != c.place.pin {
 		p.find(c, c.place.before)
@@ -60,14 +68,32 @@ func (p *Picker) recall(c *choice) {
 // find marks the model servers that hold a pin.
 func (p *Picker) find(c *choice, pin uint64) {
 	for _, at := range p.directory.get(pin) {
-		l := p.directory.loads[at.load]
-		if l == nil || l.pool == nil || !l.clock.held(at.clock) {
+		l := p.directory.holder(at)
+		if l == nil {
 			continue
 		}
 		l.mark, l.placed = c.serial, int(at.depth)
 		if !c.warm.known || at.since < c.warm.oldest {
 			c.warm.known, c.warm.oldest = true, at.since
 		}
+	}
+}
+
+// prove marks the model servers that hold the last hot level.
+func (p *Picker) prove(c *choice) {
+	level := c.place.spread()
+	if level == nil {
+		return
+	}
+	w := &c.warm
+	for _, at := range p.directory.get(level.First) {
+		if l := p.directory.holder(at); l != nil {
+			l.warm, w.proven = c.serial, true
+		}
+	}
+	if w.proven {
+		w.held[shares] = min(c.lesson.count(c.place.above), w.hot)
+		w.works[shares] = w.works[holds] + copying*work(w.held[shares], w.hot)
 	}
 }
 
@@ -84,13 +110,35 @@ func (p *Picker) firstTouch(c *choice) int {
 	return 2
 }
 
+// grade is what a candidate is taken to hold of what is hot.
+type grade uint8
+
+const (
+	cold   grade = iota // nothing
+	shares              // all but the last level: it is one of those who share that, but was not sent it yet
+	holds               // all of it
+)
+
+// grade of candidate i. Where nobody is known to hold the last level, all who share it are taken to.
+func (c *choice) grade(i int) grade {
+	switch {
+	case c.proven(i):
+		return holds
+	case c.warm.hot == 0 || !c.place.contains(i):
+		return cold
+	case c.warm.proven:
+		return shares
+	}
+	return holds
+}
+
+// proven reports whether candidate i is known to hold the last hot level.
+func (c *choice) proven(i int) bool { return c.warm.proven && c.loads[i].warm == c.serial }
+
 // have is how many tokens of the prompt candidate i is expected to hold.
 func (c *choice) have(i int) int {
 	w := &c.warm
-	have := 0
-	if c.place.contains(i) {
-		have = w.hot
-	}
+	have := w.held[c.grade(i)]
 	if l := c.loads[i]; l.mark == c.serial && c.serial > 0 {
 		have = max(have, l.placed)
 	}
@@ -102,18 +150,14 @@ func (c *choice) have(i int) int {
 
 // own is the work of the prompt on candidate i.
 func (c *choice) own(i int) float64 {
-	switch {
-	case c.warm.blind || c.loads[i].mark == c.serial:
+	if c.warm.blind || c.loads[i].mark == c.serial {
 		return work(c.have(i), c.warm.prompt)
-	case c.warm.hot > 0 && c.place.contains(i):
-		return c.warm.rest
-	default:
-		return c.warm.all
 	}
+	return c.warm.works[c.grade(i)]
 }
 
 // warmth is the cost of candidate i in token equivalents: the work that is pending there, that of this prompt, which also
-// holds up the requests in flight, and those requests.
+// holds up the requests in flight and evicts what others may ask for, and those requests.
 func (c *choice) warmth(i int) float64 {
 	l := c.loads[i]
 	if l.unary.head != nil {
@@ -125,7 +169,7 @@ func (c *choice) warmth(i int) float64 {
 		return pending + reload*own + perRequest*requests
 	}
 	slow := l.pace.ratio(c.warm.doubt)
-	return (pending + own*(1+stall*requests) + perRequest*requests) * max(slow, l.late(c.now))
+	return (pending + own*(1+stall*requests+evicted*l.clock.filled()) + perRequest*requests) * max(slow, l.late(c.now))
 }
 
 // floor is what a candidate costs at least, whatever the prompt: most lose by it already.
@@ -146,10 +190,20 @@ func (c *choice) auto() int {
 		return c.least(prefill, c.place.pin)
 	}
 	best, low := c.acting, c.warmth(c.acting)
-	firsts := c.ranked(w.first)
-	for _, i := range firsts.list[:firsts.n] {
+	consider := func(i int) {
 		if x := c.warmth(i); x < low {
 			best, low = i, x
+		}
+	}
+	firsts := c.ranked(w.first)
+	for _, i := range firsts.list[:firsts.n] {
+		consider(i)
+	}
+	if w.proven {
+		for i := range c.loads {
+			if c.proven(i) && c.status(i) <= c.worst {
+				consider(i)
+			}
 		}
 	}
 	return best

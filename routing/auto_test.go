@@ -269,6 +269,71 @@ func TestFirstTouch(t *testing.T) {
 	}
 }
 
+// Of idle model servers a cold prompt goes to the one that wrote least to its cache, so that none evicts what it holds while
+// another has room.
+func TestColdPromptsFillTheEmptiestCache(t *testing.T) {
+	b := newBench(t, heat(t, fleet(t, 4, adaptive())))
+	at := map[string]int{}
+	for i := range 20 {
+		at[b.finish(string(rune('A'+i))+strings.Repeat("d", 50))]++
+	}
+	for id, n := range at {
+		if n != 5 {
+			t.Errorf("%s was sent %d of 20", id, n)
+		}
+	}
+}
+
+// A prompt that became hot stays where it is held while that has nothing else to do; a copy is made once it has.
+func TestAHotPromptIsCopiedForLoad(t *testing.T) {
+	hot := strings.Repeat("d", 50)
+	for i := range 20 {
+		b := newBench(t, heat(t, fleet(t, 6, adaptive())))
+		b.send(string(rune('A' + i))) // wherever: it keeps its server busy
+		holder := b.finish(hot)
+		b.SetEpoch(heat(t, b.Epoch(), hotRun{hot, 0, 3}))
+		for q := range 10 {
+			if at := b.finish(hot + string(rune('a'+q))); at != holder {
+				t.Fatalf("question %d went to %s, which was not sent the prompt; %s was", q, at, holder)
+			}
+		}
+		used := map[string]bool{}
+		for q := range 30 {
+			l := b.send(hot + string(rune('A'+q)))
+			used[l.Backend.ID] = true
+		}
+		if len(used) < 3 {
+			t.Errorf("30 requests at once went to %v", used)
+		}
+	}
+}
+
+// A server that shares the last hot level but was not sent it yet holds what is before that.
+func TestWhatIsAboveAHotLevelIsHeld(t *testing.T) {
+	b := newBench(t, heat(t, fleet(t, 8, adaptive())))
+	system, document := strings.Repeat("s", 20), strings.Repeat("d", 20)
+	b.SetEpoch(heat(t, b.Epoch(), hotRun{system, 0, 6}, hotRun{system + document, 20, 3}))
+	holder := b.finish(system + document + "q")
+	pl := b.auto(system + document + "r")
+	shares := 0
+	for _, c := range b.Explain(&pl, b.now) {
+		want := 0
+		switch {
+		case c.Backend.ID == holder:
+			continue
+		case c.Hot:
+			shares++
+			want = 20 * 64
+		}
+		if c.Have != want {
+			t.Errorf("%s is taken to hold %d tokens, want %d: %+v", c.Backend.ID, c.Have, want, c)
+		}
+	}
+	if shares < 2 {
+		t.Errorf("%d share the level without holding it", shares)
+	}
+}
+
 // What was placed counts as long as the model server has not written over it.
 func TestPlacementsAreForgottenWithTheCache(t *testing.T) {
 	b := newBench(t, heat(t, fleet(t, 1, adaptive())))

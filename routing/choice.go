@@ -237,7 +237,7 @@ func (c *choice) decision(i int) Decision {
 		return DecisionLeast
 	case i == c.place.home:
 		return DecisionHome
-	case form == auto && c.loads[i].mark == c.serial:
+	case form == auto && (c.loads[i].mark == c.serial || !c.place.contains(i) && c.proven(i)):
 		return DecisionPlaced
 	case form == auto && c.place.hot > 0 && c.place.contains(i):
 		return DecisionHot

@@ -286,8 +286,11 @@ func TestShortcutDecidesAlike(t *testing.T) {
 			pin = draw
 		}
 		want := full.least(full.measure(), pin)
-		if full.form() == fixed {
+		switch full.form() {
+		case fixed:
 			want = full.bounded()
+		case auto:
+			want = full.auto()
 		}
 		got, err := short.choose()
 		if err != nil || got != want {

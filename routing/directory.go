@@ -72,6 +72,15 @@ func (d *directory) get(pin uint64) []place {
 	return s.places[:s.n]
 }
 
+// holder is the model server of a place, nil where that is no candidate or does not hold it any more.
+func (d *directory) holder(at place) *load {
+	l := d.loads[at.load]
+	if l == nil || l.pool == nil || !l.clock.held(at.clock) {
+		return nil
+	}
+	return l
+}
+
 // put records a place.
 func (d *directory) put(pin uint64, at place) {
 	i, ok := d.pins[pin]

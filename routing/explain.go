@@ -45,7 +45,7 @@ func (p *Picker) Explain(pl *Place, now time.Time) []Candidate {
 	first := c.ranked(c.warm.first)
 	for rank, i := range c.place.order() {
 		x := c.explain(rank, i)
-		x.Beyond = c.warm.first > 0 && i != c.acting && !slices.Contains(first.list[:first.n], i)
+		x.Beyond = c.warm.first > 0 && i != c.acting && !c.proven(i) && !slices.Contains(first.list[:first.n], i)
 		out = append(out, x)
 	}
 	return out
@@ -79,7 +79,7 @@ func (c *choice) explain(rank, i int) Candidate {
 	out.Cost = c.cost(m, i)
 	if m == prefill {
 		out.Have = c.have(i)
-		out.Work = work(out.Have, c.warm.prompt)
+		out.Work = c.own(i)
 		out.Hot = c.place.hot > 0 && c.place.contains(i)
 		if l.mark == c.serial {
 			out.Placed = l.placed

@@ -49,6 +49,7 @@ type Place struct {
 	level         *level // the last hot level of the text; nil for none
 	home          int    // index in the group, -1 without an active backend
 	size, hot     int    // of the prompt and of what is hot of it, in bytes
+	above         int    // of what is hot, before the last level
 	unary         bool
 	short         bool
 	uncounted     bool
@@ -167,6 +168,15 @@ func (pl *Place) Hot() int { return pl.hot }
 func (pl *Place) contains(i int) bool {
 	n := pl.level.candidates()
 	return n == nil || n.in == nil || n.in[i]
+}
+
+// spread is the last hot level where so few share it that the directory has room for who holds it, else nil.
+func (pl *Place) spread() *level {
+	n := pl.level.candidates()
+	if n == nil || len(n.members) > placesOfPin || n.members == nil && len(pl.group.backends) > placesOfPin {
+		return nil
+	}
+	return pl.level
 }
 
 // Home is the id of the map's first choice, empty without an active backend.

@@ -53,6 +53,9 @@ func (c *clock) held(at int64) bool {
 	return float64(c.now()-at) < kept*float64(c.size())
 }
 
+// filled is how much of the cache was ever written to, from 0 to 1.
+func (c *clock) filled() float64 { return min(1, float64(c.now())/float64(c.size())) }
+
 // same reports whether a repeat is no news: it is within an eighth of the depth that was told and a twentieth of the cache.
 func (c *clock) same(was, is place) bool {
 	gap := is.depth - was.told
@@ -104,11 +107,20 @@ func (p *Picker) place(l *Lease, c *choice, i int) {
 	p.rate.add(c.now)
 	p.sample(c.now)
 	p.write(ld, l.pin, prompt, l.writes)
+	if level := c.place.spread(); level != nil && level.First != l.pin {
+		p.tell(ld, level.First, c.warm.hot)
+	}
 }
 
 // write notes that a model server writes tokens to its cache and then holds depth tokens of the pin.
 func (p *Picker) write(ld *load, pin uint64, depth, tokens int) {
 	ld.clock.own += int64(tokens)
+	p.tell(ld, pin, depth)
+	p.touch(ld)
+}
+
+// tell notes what a model server holds now of a pin, for the other replicas too where it is news to them.
+func (p *Picker) tell(ld *load, pin uint64, depth int) {
 	if news := p.note(ld, pin, depth, true); news && p.others > 0 {
 		if len(p.placed) >= untold {
 			p.placed = p.placed[:copy(p.placed, p.placed[untold/2:])]
@@ -116,7 +128,6 @@ func (p *Picker) write(ld *load, pin uint64, depth, tokens int) {
 		p.placed = append(p.placed, Placement{pin, ld.backend.ID, ld.backend.Incarnation, depth, ld.clock.own})
 		ld.clock.told = ld.clock.own
 	}
-	p.touch(ld)
 }
 
 // note records that a model server was sent depth tokens of the pin. Of an own placement it reports whether that is news to the

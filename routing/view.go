@@ -19,6 +19,7 @@ type load struct {
 	prefill int64
 	peers   peers
 	mark    uint64 // the decision that found placed
+	warm    uint64 // the decision that found it to hold the last hot level
 	placed  int    // tokens that the directory says it was sent
 	joined  uint32 // when it became a candidate last, in Picker.fleet
 	number  uint32 // names it in the directory

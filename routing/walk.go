@@ -91,6 +91,7 @@ const leaving = 0x72756e
 type way struct {
 	last  *level // nil for none
 	depth int    // chunks that are hot
+	above int    // of these, before the last level
 	read  int    // chunks that had to be read; one more than there are where the chain's end is the pin
 	pin   uint64
 }
@@ -99,25 +100,25 @@ type way struct {
 // pinned at its end. With narrow the levels' candidates are found too.
 func walk(levels map[uint64]*level, g *group, root uint64, chain []uint64, narrow bool) way {
 	var last *level
-	depth := 0
+	depth, above := 0, 0
 	for depth < len(chain) {
 		l, ok := levels[chain[depth]]
 		if !ok {
-			return way{last, depth, depth + 1, chain[depth]}
+			return way{last, depth, above, depth + 1, chain[depth]}
 		}
 		if narrow {
 			l.reach(g, last)
 		}
-		last = l
+		last, above = l, depth
 		if l.Length > 1 && (depth+l.Length > len(chain) || chain[depth+l.Length-1] != l.Last) {
-			return way{last, depth + 1, depth + l.Length, mix(l.First ^ leaving)} // it leaves midway, as few do
+			return way{last, depth + 1, above, depth + l.Length, mix(l.First ^ leaving)} // it leaves midway, as few do
 		}
 		depth += max(1, l.Length)
 	}
 	if len(chain) == 0 {
 		return way{pin: root}
 	}
-	return way{last, depth, len(chain) + 1, mix(chain[len(chain)-1])}
+	return way{last, depth, above, len(chain) + 1, mix(chain[len(chain)-1])}
 }
 
 // pinned finds the pin of a request: by the hot table, or, until there is one, at the start of the text.
@@ -148,7 +149,7 @@ func (e *Epoch) pinned(t *target, pl *Place, r *Request, text *prefix.Text) {
 	if e.levels == nil {
 		return
 	}
-	pl.hot = prefix.Length(text, now.depth)
+	pl.hot, pl.above = prefix.Length(text, now.depth), prefix.Length(text, now.above)
 	if pl.short = text.Cut && whole && now.read >= len(r.Chain); !pl.short { // the last chunk of a text that was cut is not whole
 		t.deepen(min(now.read, len(r.Chain)))
 	}

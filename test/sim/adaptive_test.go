@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/warmring/warmring/test/modelserver"
 )
@@ -95,6 +96,29 @@ func TestUnaryPromptsStay(t *testing.T) {
 			w.Errorf("%s", cold)
 		} else {
 			w.Logf("%s", cold)
+		}
+	})
+}
+
+// Four documents before four servers of which each has room for one, asked about one at a time: each document gets a server of its
+// own and stays there, through the first tables too, as there is no load that would be worth a copy.
+func TestDocumentsShareOutTheCaches(t *testing.T) {
+	Run(t, Options{Seeds: 3, Most: 10}, func(w *World) {
+		const documents = 4
+		models := w.Models(documents, coarse, func(c *modelserver.Config) { c.MaxContext, c.KVTokens = 2048, 2048 })
+		c := w.Cluster(3, models, w.salted())
+		w.settle(c)
+		ask := w.caller()
+		var prompts, warm int
+		for i, document := range w.Rand.Perm(16 * documents) {
+			text := padded(w.caption(document%documents), 5000) + fmt.Sprint(" and ", i)
+			a := ask.post(c.Routers[w.Rand.IntN(len(c.Routers))], streamed(4, message{"user", text}))
+			tokens, cached := a.usage()
+			prompts, warm = prompts+tokens, warm+cached
+			time.Sleep(time.Second)
+		}
+		if share := float64(warm) / float64(prompts); share < 0.9 {
+			w.Errorf("%.3f of the prompts was cached", share)
 		}
 	})
 }
