@@ -16,8 +16,6 @@ const (
 	settling = 20 * time.Second
 	// idle is the share of its own prefill work up to which a new home has nothing to do.
 	idle = 0.1
-	// evicted weighs what a prompt evicts from a full cache: some of it is asked for again, and processed anew.
-	evicted = 0.1
 	// copying is the share of its work that a copy of a hot level costs the request that makes it: the others use it too.
 	copying = 0.1
 	// moving is the most of all requests that may go to a model server that joined and does not hold their pin yet.
@@ -57,12 +55,24 @@ func (p *Picker) recall(c *choice) {
 	if !w.known && c.place.before != c.place.pin {
 		p.find(c, c.place.before)
 	}
-	if !w.known && c.place.start != c.place.pin && p.tabled > 0 && c.now-p.tabled < settling {
+	if p.unsettled(c) && !w.known && c.place.start != c.place.pin {
 		p.find(c, c.place.start)
 	}
 	if !w.known {
 		w.first = p.firstTouch(c)
 	}
+}
+
+// unsettled reports whether pins of the time before the first table are still looked up; when they no more are, the epoch is told.
+func (p *Picker) unsettled(c *choice) bool {
+	e := c.place.epoch
+	if e.levels == nil || p.tabled > 0 && c.now-p.tabled < settling {
+		return true
+	}
+	if !e.settled.Load() {
+		e.settled.Store(true)
+	}
+	return false
 }
 
 // find marks the model servers that hold a pin.
@@ -157,7 +167,7 @@ func (c *choice) own(i int) float64 {
 }
 
 // warmth is the cost of candidate i in token equivalents: the work that is pending there, that of this prompt, which also
-// holds up the requests in flight and evicts what others may ask for, and those requests.
+// holds up the requests in flight, and those requests.
 func (c *choice) warmth(i int) float64 {
 	l := c.loads[i]
 	if l.unary.head != nil {
@@ -169,7 +179,7 @@ func (c *choice) warmth(i int) float64 {
 		return pending + reload*own + perRequest*requests
 	}
 	slow := l.pace.ratio(c.warm.doubt)
-	return (pending + own*(1+stall*requests+evicted*l.clock.filled()) + perRequest*requests) * max(slow, l.late(c.now))
+	return (pending + own*(1+stall*requests) + perRequest*requests) * max(slow, l.late(c.now))
 }
 
 // floor is what a candidate costs at least, whatever the prompt: most lose by it already.
@@ -189,10 +199,11 @@ func (c *choice) auto() int {
 	if w.first == 0 {
 		return c.least(prefill, c.place.pin)
 	}
-	best, low := c.acting, c.warmth(c.acting)
+	best, low, full := c.acting, c.warmth(c.acting), c.loads[c.acting].clock.filled()
 	consider := func(i int) {
-		if x := c.warmth(i); x < low {
-			best, low = i, x
+		x, filled := c.warmth(i), c.loads[i].clock.filled()
+		if x < low || x == low && filled < full {
+			best, low, full = i, x, filled
 		}
 	}
 	firsts := c.ranked(w.first)

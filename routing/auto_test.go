@@ -134,6 +134,10 @@ func TestAShortTextIsNoticed(t *testing.T) {
 			return pl
 		}
 		least := min(startText, len(text.Bytes))
+		if rapid.Bool().Draw(rt, "settled") {
+			e.settled.Store(true)
+			least = 0
+		}
 		few := rapid.IntRange(max(least, len(text.Bytes)-800), len(text.Bytes))
 		place(few.Draw(rt, "first")) // before it is known how much a request needs
 		full := place(len(text.Bytes))
@@ -150,13 +154,15 @@ func TestAShortTextIsNoticed(t *testing.T) {
 	})
 }
 
-// Beyond so many a second a router counts a share of its requests.
+// Beyond so many a second a router counts a share of its requests, of long ones sooner.
 func TestFewerAreCountedOfMany(t *testing.T) {
 	b := newBench(t, fleet(t, 16, adaptive()))
-	for _, tt := range []struct{ perSecond, want int }{{100, 1000}, {500, 1000}, {5120, 100}, {200, 1000}} {
+	for _, tt := range []struct{ perSecond, tokens, want int }{
+		{100, 0, 1000}, {500, 16000, 1000}, {5120, 0, 100}, {200, 0, 1000}, {1024, 32768, 250}, {1024, 10_000_000, 125},
+	} {
 		for range 60 * tt.perSecond {
 			b.now = b.now.Add(time.Second / time.Duration(tt.perSecond))
-			b.pick("x").Release()
+			b.pick(fmt.Sprint("x:", tt.tokens)).Release()
 		}
 		counted := 0
 		for i := range uint64(1000) {
@@ -165,7 +171,7 @@ func TestFewerAreCountedOfMany(t *testing.T) {
 			}
 		}
 		if counted < tt.want*9/10 || counted > tt.want*11/10 {
-			t.Errorf("%d requests a second: %d of 1,000 are counted, want %d", tt.perSecond, counted, tt.want)
+			t.Errorf("%d requests of %d tokens a second: %d of 1,000 are counted, want %d", tt.perSecond, tt.tokens, counted, tt.want)
 		}
 	}
 	pl, err := b.Epoch().Map(&Request{Endpoint: "demo", Text: letterText("abc"), Uncounted: true})
@@ -737,5 +743,28 @@ func TestRestartedServer(t *testing.T) {
 	}
 	if b.SetLife(backend.ID, backend.Incarnation+1, Life{200, 1}) || b.SetLife("who", 1, Life{200, 1}) {
 		t.Error("somebody was restarted who is not there")
+	}
+}
+
+// Once no pin of the time before the first table is looked up any more, no more text is read than the table needs.
+func TestLessIsReadOnceSettled(t *testing.T) {
+	b := newBench(t, fleet(t, 3, adaptive()))
+	b.send("before")
+	b.SetEpoch(heat(t, b.Epoch()))
+	for _, tt := range []struct {
+		after time.Duration
+		want  int
+	}{{0, startText}, {settling - time.Second, startText}, {time.Second, fewChunks * prefix.ChunkSize}} {
+		b.now = b.now.Add(tt.after)
+		b.send("abcd")
+		if usual, _ := b.Epoch().TextLimit("demo", false); usual != tt.want {
+			t.Errorf("%v later %d bytes are read, want %d", tt.after, usual, tt.want)
+		}
+	}
+	deep := strings.Repeat("s", 20)
+	b.SetEpoch(heat(t, b.Epoch(), hotRun{deep, 0, 2}))
+	b.send(deep)
+	if usual, _ := b.Epoch().TextLimit("demo", false); usual != 21*prefix.ChunkSize {
+		t.Errorf("%d bytes are read of a prompt of which 20 chunks are hot", usual)
 	}
 }

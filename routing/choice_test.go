@@ -281,12 +281,10 @@ func TestShortcutDecidesAlike(t *testing.T) {
 		if full.prepare() != nil {
 			return // all are full
 		}
-		pin := pl.pin
-		if p.Strategy != PrefixAware {
-			pin = draw
-		}
-		want := full.least(full.measure(), pin)
+		var want int
 		switch full.form() {
+		case random, least:
+			want = full.least(full.measure(), draw)
 		case fixed:
 			want = full.bounded()
 		case auto:

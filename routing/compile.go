@@ -89,7 +89,7 @@ func (e *Epoch) compileEndpoint(ep *Endpoint) {
 // read notes how much text the map reads for the variant g, and to choose it
 // among several.
 func (t *target) read(g *group, several bool) {
-	if several || g.form != fixed {
+	if several || g.form == random || g.form == least {
 		t.usual, t.most = max(t.usual, startText), max(t.most, startText)
 	}
 	if g.form == auto {

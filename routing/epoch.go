@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"slices"
+	"sync/atomic"
 )
 
 // Epoch is one agreed state of the fleet: endpoints, model servers and hot
@@ -28,6 +29,9 @@ type Epoch struct {
 	models  map[string]model
 	groups  []*group          // by ordinal
 	levels  map[uint64]*level // of the hot table, by the first chunk; nil before the first table
+
+	// settled says that no pin of the time before the first table is looked up any more, so that Map needs less text.
+	settled atomic.Bool
 }
 
 // NewEpoch returns epoch number 0 of a generation, with no fleet. The salt is the

@@ -25,6 +25,9 @@ type Candidate struct {
 	// Work is what the prompt would have it do, in token equivalents; Pace how many times slower than the others it is,
 	// Late how many times longer than expected its oldest request waits for a first token.
 	Work, Pace, Late float64
+	// Filled is how much of its cache was ever written to, from 0 to 1, where nobody holds the prompt: of equal costs the least
+	// wins then, and else the rank.
+	Filled float64
 	// Beyond says that a prompt nobody holds does not look so far down the ranking.
 	Beyond   bool
 	Eligible bool
@@ -45,7 +48,10 @@ func (p *Picker) Explain(pl *Place, now time.Time) []Candidate {
 	first := c.ranked(c.warm.first)
 	for rank, i := range c.place.order() {
 		x := c.explain(rank, i)
-		x.Beyond = c.warm.first > 0 && i != c.acting && !c.proven(i) && !slices.Contains(first.list[:first.n], i)
+		if c.warm.first > 0 {
+			x.Filled = c.loads[i].clock.filled()
+			x.Beyond = i != c.acting && !c.proven(i) && !slices.Contains(first.list[:first.n], i)
+		}
 		out = append(out, x)
 	}
 	return out

@@ -44,7 +44,7 @@ type Place struct {
 	group *group
 	root  uint64
 	pin   uint64
-	// before is the pin under the hot table before this one, start the pin without any.
+	// before is the pin under the hot table before this one, start the pin without any, as long as that is looked up.
 	before, start uint64
 	level         *level // the last hot level of the text; nil for none
 	home          int    // index in the group, -1 without an active backend

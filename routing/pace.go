@@ -175,8 +175,8 @@ type rate struct {
 	at     time.Duration
 }
 
-func (r *rate) add(now time.Duration) {
-	r.count = r.decayed(now) + 1
+func (r *rate) add(now time.Duration, events float64) {
+	r.count = r.decayed(now) + events
 	r.at = now
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/warmring/warmring/routing/hot"
+	"github.com/warmring/warmring/routing/prefix"
 )
 
 const (
@@ -104,8 +105,8 @@ func (p *Picker) place(l *Lease, c *choice, i int) {
 		l.expected = s.expect(l.ahead)
 		ld.waiting.add(l)
 	}
-	p.rate.add(c.now)
-	p.sample(c.now)
+	p.rate.add(c.now, 1)
+	p.sample(c.now, c.place.size)
 	p.write(ld, l.pin, prompt, l.writes)
 	if level := c.place.spread(); level != nil && level.First != l.pin {
 		p.tell(ld, level.First, c.warm.hot)
@@ -298,12 +299,15 @@ func (p *Picker) Count(pl *Place, l *Lease) {
 
 // countedPerBackend is how many requests a second and backend are counted at most. A prefix that needs a second server has
 // then more than a hundred visits in what the sketch remembers, and more would teach nothing; but counting a long prompt
-// costs more than placing it.
-const countedPerBackend = 32
+// costs more than placing it, so that one of n times countedSize is taken for n.
+const (
+	countedPerBackend = 32
+	countedSize       = 1 << 16 // bytes
+)
 
-// sample sets the share of the requests that are counted.
-func (p *Picker) sample(now time.Duration) {
-	p.burst.add(now)
+// sample sets the share of the requests that are counted, of which the latest has a prompt of so many bytes.
+func (p *Picker) sample(now time.Duration, size int) {
+	p.burst.add(now, max(1, float64(min(size, prefix.MaxText))/countedSize))
 	share := countedPerBackend * float64(max(2, len(p.named))) / p.burst.perSecond(now)
 	if share >= 1 {
 		p.counted.Store(math.MaxUint64)

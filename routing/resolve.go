@@ -24,21 +24,29 @@ func (e *Epoch) Resolve(name string) (endpoint, adapter string, err error) {
 // the same where a request is counted for hot tables, which takes all of its text.
 func (e *Epoch) TextLimit(endpoint string, counted bool) (usual, most int) {
 	if t, ok := e.targets[endpoint]; ok {
-		return t.limit(counted)
+		return t.limit(counted, e.settled.Load())
 	}
 	for i := range e.endpoints { // of which there are few: sooner done than going through a map
-		u, m := e.targets[e.endpoints[i].Name].limit(counted)
+		u, m := e.targets[e.endpoints[i].Name].limit(counted, e.settled.Load())
 		usual, most = max(usual, u), max(most, m)
 	}
 	return usual, most
 }
 
+// fewChunks is as many as are read of any text: reading twice costs more.
+const fewChunks = 4
+
 // limit is TextLimit of the endpoint: with `auto`, as much as any request needed since the epoch began.
-func (t *target) limit(counted bool) (usual, most int) {
-	if t.adaptive && counted {
+func (t *target) limit(counted, settled bool) (usual, most int) {
+	switch {
+	case !t.adaptive:
+		return t.usual, t.most
+	case counted:
 		return t.most, t.most
+	case !settled:
+		usual = startText
 	}
-	return max(t.usual, min(int(t.deepest.Load()+1)*prefix.ChunkSize, t.most)), t.most
+	return max(t.usual, usual, min(max(fewChunks, int(t.deepest.Load()+1))*prefix.ChunkSize, t.most)), t.most
 }
 
 // deepen notes that a place took so many chunks to find.

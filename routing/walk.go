@@ -139,7 +139,9 @@ func (e *Epoch) pinned(t *target, pl *Place, r *Request, text *prefix.Text) {
 	}
 	var whole bool
 	r.Chain, whole = prefix.AppendBegin(r.Chain[:0], pl.root, text, most)
-	pl.start = prefix.Start(pl.root, text)
+	if !e.settled.Load() {
+		pl.start = prefix.Start(pl.root, text)
+	}
 	now := e.ways(pl, r.Chain)
 	if !whole && now.read > len(r.Chain) {
 		r.Chain, whole = prefix.AppendChain(r.Chain[:0], pl.root, text), true

@@ -40,7 +40,7 @@ func (a *Admin) explanation(got *api.Explained) Explanation {
 		out.Candidates = append(out.Candidates, Candidate{
 			Rank: c.Rank, ID: c.Backend.ID, URL: c.Backend.URL,
 			InFlight: c.InFlight, PeerInFlight: c.PeerInFlight, Prefill: c.PrefillTokens + c.PeerPrefill, Have: c.Have, Cost: c.Cost,
-			Hot: c.Hot, Placed: c.Placed, Work: c.Work, Pace: c.Pace, Late: c.Late, Beyond: c.Beyond, Eligible: c.Eligible, Reason: c.Reason,
+			Hot: c.Hot, Placed: c.Placed, Work: c.Work, Pace: c.Pace, Late: c.Late, Filled: c.Filled, Beyond: c.Beyond, Eligible: c.Eligible, Reason: c.Reason,
 		})
 	}
 	return out

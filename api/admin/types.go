@@ -114,6 +114,7 @@ type Candidate struct {
 	Work         float64 `json:"work"`            // that the prompt would be there, token equivalents
 	Pace         float64 `json:"pace"`            // how many times slower than the others it is
 	Late         float64 `json:"late"`            // how many times longer than expected its oldest request waits
+	Filled       float64 `json:"filled"`          // nobody holds the prompt: how much of its cache was ever written to; decides between equal costs
 	Beyond       bool    `json:"beyond"`          // nobody holds the prompt, and it is too far down the ranking for a first touch
 	Cost         float64 `json:"cost"`
 	Eligible     bool    `json:"eligible"`

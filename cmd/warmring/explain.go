@@ -93,7 +93,7 @@ func printExplanation(out io.Writer, e admin.Explanation) error {
 	}
 	t.row("home", e.Home)
 	t.row() // columns of what follows are aligned apart
-	t.row("RANK", "BACKEND", "IN FLIGHT", "PEERS", "PREFILL", "HAVE", "WORK", "PACE", "LATE", "COST", "ELIGIBLE")
+	t.row("RANK", "BACKEND", "IN FLIGHT", "PEERS", "PREFILL", "HAVE", "WORK", "PACE", "LATE", "COST", "FILLED", "ELIGIBLE")
 	for _, c := range e.Candidates {
 		eligible := "yes"
 		if !c.Eligible {
@@ -101,7 +101,7 @@ func printExplanation(out io.Writer, e admin.Explanation) error {
 		} else if c.Beyond {
 			eligible = "not for a first touch"
 		}
-		t.row(c.Rank, c.ID, c.InFlight, c.PeerInFlight, c.Prefill, c.Have, fmt.Sprintf("%.0f", c.Work), fmt.Sprintf("%.2f", c.Pace), fmt.Sprintf("%.1f", c.Late), fmt.Sprintf("%.0f", c.Cost), eligible)
+		t.row(c.Rank, c.ID, c.InFlight, c.PeerInFlight, c.Prefill, c.Have, fmt.Sprintf("%.0f", c.Work), fmt.Sprintf("%.2f", c.Pace), fmt.Sprintf("%.1f", c.Late), fmt.Sprintf("%.0f", c.Cost), fmt.Sprintf("%.0f %%", 100*c.Filled), eligible)
 	}
 	return t.write(out)
 }

@@ -279,10 +279,10 @@ func (c *cluster) would(r *router, pl *routing.Place) string {
 		l.Release()
 		return l.Backend.ID
 	}
-	best, low := "", 0.0
+	best, low, full := "", 0.0, 0.0
 	for _, x := range r.picker.Explain(pl, c.clock.wall()) {
-		if x.Eligible && !x.Beyond && (best == "" || x.Cost < low) {
-			best, low = x.Backend.ID, x.Cost
+		if x.Eligible && !x.Beyond && (best == "" || x.Cost < low || x.Cost == low && x.Filled < full) {
+			best, low, full = x.Backend.ID, x.Cost, x.Filled
 		}
 	}
 	return best
