@@ -96,17 +96,17 @@ func (x *exchange) read() (routing.Place, error) {
 	e, size := x.api.deps.Epoch(), promptSize(x.head.b, max(len(x.head.b), int(x.r.ContentLength)))
 	place, err := x.locate(e, size)
 	_, most := e.TextLimit(x.route.endpoint, x.counted)
-	if err != nil || !place.Short() || x.limit >= most {
-		return place, err
-	}
-	x.limit = most // few look so far: once more, with all there is
-	if x.scans() {
-		x.scanner.Reset(x.route.kind, x.limit)
-		if err := x.scanner.Feed(x.head.b); err != nil {
-			return routing.Place{}, err
+	for err == nil && place.Needs() > 0 && x.limit < most {
+		x.limit = min(max(place.Needs(), 2*x.limit), most) // few look so far
+		if x.scans() {
+			x.scanner.Reset(x.route.kind, x.limit)
+			if err := x.scanner.Feed(x.head.b); err != nil {
+				return routing.Place{}, err
+			}
 		}
+		place, err = x.locate(e, size)
 	}
-	return x.locate(e, size)
+	return place, err
 }
 
 // scans: the body has a format that is known.

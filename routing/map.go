@@ -51,7 +51,7 @@ type Place struct {
 	size, hot     int    // of the prompt and of what is hot of it, in bytes
 	above         int    // of what is hot, before the last level
 	unary         bool
-	short         bool
+	needs         int // bytes of text, where it was cut too soon; else 0
 	uncounted     bool
 	chain         []uint64 // the Request's memory
 }
@@ -157,9 +157,9 @@ func (pl *Place) Levels() []Run {
 	return out
 }
 
-// Short reports that the text was cut before it was certain which place it has: with more of it, up to TextLimit's most, the
-// place may be another.
-func (pl *Place) Short() bool { return pl.short }
+// Needs is 0 where it is certain which place the text has. Where the text was cut before that, it is how many bytes of it to map
+// again: more than there were, perhaps still too few, and never needed beyond TextLimit's most.
+func (pl *Place) Needs() int { return pl.needs }
 
 // Hot is how many bytes of the prompt are hot.
 func (pl *Place) Hot() int { return pl.hot }

@@ -20,7 +20,7 @@ func (e *Epoch) Resolve(name string) (endpoint, adapter string, err error) {
 
 // TextLimit is how many bytes of canonical text Map reads for the endpoint; for
 // "" or an unknown name, the most that it reads for any. usual is enough for most
-// requests, and Place.Short tells of the others; most is always enough. They are
+// requests, and Place.Needs tells of the others; most is always enough. They are
 // the same where a request is counted for hot tables, which takes all of its text.
 func (e *Epoch) TextLimit(endpoint string, counted bool) (usual, most int) {
 	if t, ok := e.targets[endpoint]; ok {
@@ -33,10 +33,11 @@ func (e *Epoch) TextLimit(endpoint string, counted bool) (usual, most int) {
 	return usual, most
 }
 
-// fewChunks is as many as are read of any text: reading twice costs more.
-const fewChunks = 4
+// Reading a text twice costs more than reading fewChunks of it, and less than reading manyChunks of all texts because some are
+// hot that deep.
+const fewChunks, manyChunks = 4, 16
 
-// limit is TextLimit of the endpoint: with `auto`, as much as any request needed since the epoch began.
+// limit is TextLimit of the endpoint: with `auto`, as much as any request needed since the epoch began, within bounds.
 func (t *target) limit(counted, settled bool) (usual, most int) {
 	switch {
 	case !t.adaptive:
@@ -46,7 +47,7 @@ func (t *target) limit(counted, settled bool) (usual, most int) {
 	case !settled:
 		usual = startText
 	}
-	return max(t.usual, usual, min(max(fewChunks, int(t.deepest.Load()+1))*prefix.ChunkSize, t.most)), t.most
+	return max(t.usual, usual, min(max(fewChunks, int(t.deepest.Load()+1)), manyChunks)*prefix.ChunkSize), t.most
 }
 
 // deepen notes that a place took so many chunks to find.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"sync/atomic"
+	"unicode/utf8"
 
 	"github.com/warmring/warmring/routing/prefix"
 )
@@ -126,7 +127,9 @@ func (e *Epoch) pinned(t *target, pl *Place, r *Request, text *prefix.Text) {
 	g := pl.group
 	if g.form == fixed {
 		pl.pin = prefix.Fixed(pl.root, text, g.policy.PrefixLength)
-		pl.short = !prefix.Enough(text, g.policy.PrefixLength)
+		if !prefix.Enough(text, g.policy.PrefixLength) {
+			pl.needs = g.policy.PrefixLength * utf8.UTFMax
+		}
 		return
 	}
 	if g.form != auto {
@@ -152,9 +155,11 @@ func (e *Epoch) pinned(t *target, pl *Place, r *Request, text *prefix.Text) {
 		return
 	}
 	pl.hot, pl.above = prefix.Length(text, now.depth), prefix.Length(text, now.above)
-	if pl.short = text.Cut && whole && now.read >= len(r.Chain); !pl.short { // the last chunk of a text that was cut is not whole
-		t.deepen(min(now.read, len(r.Chain)))
+	if text.Cut && whole && now.read >= len(r.Chain) { // the last chunk of a text that was cut is not whole
+		pl.needs = (now.read + 1) * prefix.ChunkSize
+		return
 	}
+	t.deepen(min(now.read, len(r.Chain)))
 }
 
 // ways walks the chain through the hot table and the one before it, for the pins.
