@@ -18,6 +18,8 @@ const (
 	idle = 0.1
 	// copying is the share of its work that a copy of a hot level costs the request that makes it: the others use it too.
 	copying = 0.1
+	// evening is how many prompts less a cache was written than those that hold a hot level, so that a copy evens them out.
+	evening = 4
 	// moving is the most of all requests that may go to a model server that joined and does not hold their pin yet.
 	moving = 0.25
 )
@@ -28,6 +30,7 @@ type warm struct {
 	blind       bool   // the directory is not complete: the home is trusted
 	known       bool   // somebody holds the pin
 	proven      bool   // it is known who holds the last hot level
+	written     int64  // by that of them which wrote least to its cache, in tokens
 	oldest      uint32 // Picker.fleet when the first of those who hold it was sent it
 	first       int    // a first touch looks at so many of the ranking only; 0: at all
 	// By grade, the tokens that a candidate holds that was not sent the pin, and its work.
@@ -89,16 +92,18 @@ func (p *Picker) find(c *choice, pin uint64) {
 	}
 }
 
-// prove marks the model servers that hold the last hot level.
+// prove marks the model servers that hold the last hot level: they were sent it, or, where nobody is known to since it is a level
+// of its own, the one before.
 func (p *Picker) prove(c *choice) {
-	level := c.place.spread()
-	if level == nil {
-		return
-	}
 	w := &c.warm
-	for _, at := range p.directory.get(level.First) {
-		if l := p.directory.holder(at); l != nil {
-			l.warm, w.proven = c.serial, true
+	for level := c.place.level; level.few(c.place.group) && !w.proven; level = level.candidates().up {
+		for _, at := range p.directory.get(level.First) {
+			if l := p.directory.holder(at); l != nil {
+				if now := l.clock.now(); !w.proven || now < w.written {
+					w.written = now
+				}
+				l.warm, w.proven = c.serial, true
+			}
 		}
 	}
 	if w.proven {
@@ -158,12 +163,17 @@ func (c *choice) have(i int) int {
 	return min(have, w.prompt)
 }
 
-// own is the work of the prompt on candidate i.
+// own is the work of the prompt on candidate i. A copy of the last hot level costs nothing where it evens out the caches: or else
+// all chats with one system prompt would begin where that is held, as long as nothing else goes on.
 func (c *choice) own(i int) float64 {
 	if c.warm.blind || c.loads[i].mark == c.serial {
 		return work(c.have(i), c.warm.prompt)
 	}
-	return c.warm.works[c.grade(i)]
+	g := c.grade(i)
+	if g == shares && c.loads[i].clock.now()+evening*int64(c.warm.prompt) <= c.warm.written {
+		g = holds
+	}
+	return c.warm.works[g]
 }
 
 // warmth is the cost of candidate i in token equivalents: the work that is pending there, that of this prompt, which also

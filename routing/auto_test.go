@@ -324,6 +324,24 @@ func TestAHotPromptIsCopiedForLoad(t *testing.T) {
 	}
 }
 
+// A hot prompt stays where it is held also when its run is divided.
+func TestADividedRunIsHeldByWhoHeldIt(t *testing.T) {
+	hot := strings.Repeat("d", 50)
+	for i := range 20 {
+		b := newBench(t, heat(t, fleet(t, 6, adaptive())))
+		b.send(string(rune('A' + i)))
+		holder := b.finish(hot)
+		b.SetEpoch(heat(t, b.Epoch(), hotRun{hot, 0, 3}))
+		b.finish(hot + "a")
+		b.SetEpoch(heat(t, b.Epoch(), hotRun{hot[:10], 0, 4}, hotRun{hot, 10, 3}))
+		for q := range 10 {
+			if at := b.finish(hot + string(rune('b'+q))); at != holder {
+				t.Fatalf("question %d went to %s, which was not sent the prompt; %s was", q, at, holder)
+			}
+		}
+	}
+}
+
 // A server that shares the last hot level but was not sent it yet holds what is before that.
 func TestWhatIsAboveAHotLevelIsHeld(t *testing.T) {
 	b := newBench(t, heat(t, fleet(t, 8, adaptive())))

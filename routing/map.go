@@ -170,15 +170,6 @@ func (pl *Place) contains(i int) bool {
 	return n == nil || n.in == nil || n.in[i]
 }
 
-// spread is the last hot level where so few share it that the directory has room for who holds it, else nil.
-func (pl *Place) spread() *level {
-	n := pl.level.candidates()
-	if n == nil || len(n.members) > placesOfPin || n.members == nil && len(pl.group.backends) > placesOfPin {
-		return nil
-	}
-	return pl.level
-}
-
 // Home is the id of the map's first choice, empty without an active backend.
 func (pl *Place) Home() string {
 	if pl.home < 0 {

@@ -108,7 +108,7 @@ func (p *Picker) place(l *Lease, c *choice, i int) {
 	p.rate.add(c.now, 1)
 	p.sample(c.now, c.place.size)
 	p.write(ld, l.pin, prompt, l.writes)
-	if level := c.place.spread(); level != nil && level.First != l.pin {
+	if level := c.place.level; level.few(c.place.group) && level.First != l.pin {
 		p.tell(ld, level.First, c.warm.hot)
 	}
 }

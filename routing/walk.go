@@ -42,6 +42,12 @@ func (l *level) candidates() *narrowed {
 	return l.left.Load()
 }
 
+// few reports whether so few of the group are left behind l that the directory has room for who of them holds it.
+func (l *level) few(g *group) bool {
+	n := l.candidates()
+	return n != nil && len(n.members) <= placesOfPin && (n.members != nil || len(g.backends) <= placesOfPin)
+}
+
 // reach finds who is left behind l, for who came from up.
 func (l *level) reach(g *group, up *level) {
 	if l.left.Load() != nil {
