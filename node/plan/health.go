@@ -67,6 +67,7 @@ func (r *round) evict() {
 			joining := *b
 			joining.State = routing.Joining
 			r.put(joining, Evicted, text)
+			r.memory(b).evicting = true
 		}
 	}
 }

@@ -127,6 +127,34 @@ func TestEvictionRateAndFloor(t *testing.T) {
 	wantHeld(t, l.next(), HeldFloor, "b39")
 }
 
+// An eviction counts also where an operator drains or removes the backend before the planner looks again.
+func TestEvictionOfWhatAnOperatorTookAway(t *testing.T) {
+	for _, c := range []routing.Change{{PutBackends: []routing.Backend{backend("b01", routing.Draining, "")}}, {RemoveBackends: []string{"b01"}}} {
+		l := newLab(t, fleet(6, "")...)
+		l.pass(2 * time.Minute)
+		l.dead("b01")
+		for len(l.log) == 0 {
+			l.in.Now = l.in.Now.Add(l.next().Again)
+		}
+		l.want("evicted b01")
+		e, err := l.in.Epoch.Apply(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.in.Epoch = e
+		l.dead("b02")
+		l.pass(50 * time.Second)
+		wantHeld(t, l.next(), HeldRate, "b02")
+		if slices.Contains(l.log, "evicted b02") {
+			t.Errorf("two of six are evicted in one minute: %v", l.log)
+		}
+		l.pass(20 * time.Second)
+		if !slices.Contains(l.log, "evicted b02") {
+			t.Errorf("the second is not evicted after the minute: %v", l.log)
+		}
+	}
+}
+
 // The last one of a variant is never evicted.
 func TestLastOneStays(t *testing.T) {
 	l := newLab(t, fleet(1, "")...)

@@ -19,7 +19,8 @@ const (
 )
 
 // Planner holds the leader's memory. It learns from the epochs that it is shown and not from its own decisions: one that
-// was refused leaves no trace. It is for one goroutine.
+// was refused leaves no trace. The one exception is an eviction after which somebody drained or removed the backend before the
+// next epoch was shown: that counts too. It is for one goroutine.
 type Planner struct {
 	cfg       Config
 	leader    time.Time // the leadership that the memory is of
@@ -34,6 +35,7 @@ type Planner struct {
 type memory struct {
 	last     routing.Backend // as in the latest epoch
 	evicted  bool            // it was active before it joined
+	evicting bool            // the latest decision evicts it
 	ready    time.Time       // joining, and a majority says ready
 	dead     time.Time       // active, and a majority says dead
 	unlisted time.Time       // its source lists it no more
@@ -111,14 +113,22 @@ func (p *Planner) notice(r *round) {
 		} else {
 			p.compare(m, b, r.in.Now)
 		}
-		m.last = b
+		m.last, m.evicting = b, false
 		p.backends[key] = m
+	}
+	for key, m := range before {
+		if m.evicting && p.backends[key] == nil {
+			p.evictions = append(p.evictions, r.in.Now)
+		}
 	}
 }
 
 // compare counts the steps that a flapping backend makes again and again.
 func (p *Planner) compare(m *memory, b routing.Backend, now time.Time) {
 	was := m.last
+	if m.evicting && b.State == routing.Draining {
+		p.evictions = append(p.evictions, now)
+	}
 	switch {
 	case was.State == routing.Active && b.State == routing.Joining && was.Endpoint == b.Endpoint && was.Variant == b.Variant:
 		m.evicted = true
