@@ -324,6 +324,23 @@ func TestAHotPromptIsCopiedForLoad(t *testing.T) {
 	}
 }
 
+// Chats that begin alike, one after the other, begin on all servers in the end: where the prompt is held the cache fills.
+func TestChatsEvenOutTheCaches(t *testing.T) {
+	system := strings.Repeat("s", 20)
+	b := newBench(t, heat(t, fleet(t, 4, adaptive())))
+	b.finish(system)
+	b.SetEpoch(heat(t, b.Epoch(), hotRun{system, 0, 4}))
+	at := map[string]int{}
+	for i := range 100 {
+		at[b.finish(system+strings.Repeat(string(rune(0x100+i)), 20))]++
+	}
+	for _, server := range b.Snapshot(b.now) {
+		if n := at[server.Backend.ID]; n < 10 {
+			t.Errorf("%s has %d of 100 chats: %v", server.Backend.ID, n, at)
+		}
+	}
+}
+
 // A hot prompt stays where it is held also when its run is divided.
 func TestADividedRunIsHeldByWhoHeldIt(t *testing.T) {
 	hot := strings.Repeat("d", 50)
