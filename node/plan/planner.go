@@ -113,22 +113,20 @@ func (p *Planner) notice(r *round) {
 		} else {
 			p.compare(m, b, r.in.Now)
 		}
-		m.last, m.evicting = b, false
+		m.last = b
 		p.backends[key] = m
 	}
-	for key, m := range before {
-		if m.evicting && p.backends[key] == nil {
+	for key, m := range before { // what compare does not see: somebody drained or removed what was just evicted
+		if is := p.backends[key]; m.evicting && (is == nil || is.last.State == routing.Draining) {
 			p.evictions = append(p.evictions, r.in.Now)
 		}
+		m.evicting = false
 	}
 }
 
 // compare counts the steps that a flapping backend makes again and again.
 func (p *Planner) compare(m *memory, b routing.Backend, now time.Time) {
 	was := m.last
-	if m.evicting && b.State == routing.Draining {
-		p.evictions = append(p.evictions, now)
-	}
 	switch {
 	case was.State == routing.Active && b.State == routing.Joining && was.Endpoint == b.Endpoint && was.Variant == b.Variant:
 		m.evicted = true
